@@ -1,4 +1,6 @@
-// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied (RULES.md).
+// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied.
+// An attacker can move their median only if it makes more than half of the exchanges. RESYNC blocks and
+// second moments are not clipped. The corrections of the two ends may differ after a clipped update.
 #ifndef GOSSIP_EXCHANGE_CLIP_H
 #define GOSSIP_EXCHANGE_CLIP_H
 

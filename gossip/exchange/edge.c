@@ -157,14 +157,12 @@ bool gossip_edge_apart(const struct gossip_exchange *exchange, const struct goss
 static enum gossip_pace_tie tie_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     static const enum gossip_pace_tie ties[] = {
-        [GOSSIP_EDGE_DOWN] = GOSSIP_PACE_APART,      [GOSSIP_EDGE_HELLO] = GOSSIP_PACE_BEGINS,
-        [GOSSIP_EDGE_LIVE] = GOSSIP_PACE_LIVE,       [GOSSIP_EDGE_RESYNC] = GOSSIP_PACE_RESYNCS,
-        [GOSSIP_EDGE_IN_DOUBT] = GOSSIP_PACE_BEGINS,
+        [GOSSIP_EDGE_DOWN] = GOSSIP_PACE_APART,     [GOSSIP_EDGE_BARRED] = GOSSIP_PACE_APART,
+        [GOSSIP_EDGE_HELLO] = GOSSIP_PACE_BEGINS,   [GOSSIP_EDGE_LIVE] = GOSSIP_PACE_LIVE,
+        [GOSSIP_EDGE_RESYNC] = GOSSIP_PACE_RESYNCS, [GOSSIP_EDGE_IN_DOUBT] = GOSSIP_PACE_BEGINS,
     };
     const bool covers = edge->resync_offset == exchange->options.parameters;
 
-    if (edge->state == GOSSIP_EDGE_DOWN && gossip_edge_apart(exchange, edge))
-        return GOSSIP_PACE_SHUT;
     return gossip_edge_asks(edge) && !covers ? GOSSIP_PACE_RESYNCS : ties[edge->state];
 }
 
@@ -178,7 +176,7 @@ void gossip_edge_enter(struct gossip_exchange *exchange, struct gossip_edge *edg
 
 void gossip_edge_resume(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && edge->resync_offset <= exchange->options.parameters);
     const bool covers = edge->resync_offset == exchange->options.parameters;
 
     gossip_edge_enter(exchange, edge, covers ? GOSSIP_EDGE_LIVE : GOSSIP_EDGE_RESYNC);
@@ -212,9 +210,7 @@ void gossip_edge_send(struct gossip_exchange_actions *actions, const struct goss
 
 void gossip_edge_down(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(edge->linked || edge->state == GOSSIP_EDGE_DOWN);
     const bool lost = edge->pace.tie >= GOSSIP_PACE_BEGINS;
-    edge->linked = false;
     edge->deferred.held = false;
     gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
     if (lost)
@@ -237,7 +233,7 @@ enum base_error gossip_edge_settle(struct gossip_exchange *exchange, struct goss
     BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
     if (error == BASE_EFORMAT)
         gossip_edge_down(exchange, edge);
-    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state <= GOSSIP_EDGE_BARRED);
     actions->list[actions->count++] = (struct gossip_exchange_action){
         .kind = GOSSIP_EXCHANGE_REFUSE, .peer = edge->peer, .why = refusal_of(error)};
     return BASE_OK;
@@ -245,7 +241,7 @@ enum base_error gossip_edge_settle(struct gossip_exchange *exchange, struct goss
 
 const char *gossip_edge_state_name(enum gossip_edge_state state)
 {
-    static const char *const names[] = {"down", "hello", "live", "resync", "in_doubt"};
+    static const char *const names[] = {"down", "barred", "hello", "live", "resync", "in_doubt"};
 
     return names[state];
 }

@@ -13,7 +13,6 @@
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool linked;                     // also while it is barred
     bool begins;                     // late, with a RESYNC, when this node begins its first round
     bool agreed;                     // both ends have begun it at the seed model: it is never late again
     struct gossip_pace_peer pace;    // who waits for whom
@@ -30,7 +29,6 @@ struct gossip_edge {
     uint64_t missed;                 // AWAY: rounds between the last exchange before the absence and the
                                      // first one after it
     uint64_t caught_up;              // AWAY: exchanges since then
-    bool peer_away;                  // at the latest exchange
     enum gossip_standing standing;   // of the other end, as last reported
     struct gossip_vector reference;  // [d] r, bit-identical on both ends
     struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift
@@ -45,8 +43,7 @@ struct gossip_edge {
     uint64_t sent_ns;                 // when the block went out
     uint64_t alarm_ns;  // hello, in doubt: when to ask again; resync: when to give up the block, or to start
                         // the next one
-    uint64_t barred_ns; // after implausible data or another scaling: the edge stays down until then, even if
-                        // it is linked
+    uint64_t barred_ns; // after implausible data or another scaling: until then
     uint64_t scaling_told;                // by our latest HELLO
     uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
     uint8_t question;                     // number of our latest HELLO question, 1..127

@@ -38,12 +38,12 @@ static enum base_error on_message(struct gossip_exchange *exchange, const struct
                                   struct gossip_edge *edge, const struct gossip_message *message,
                                   struct gossip_exchange_actions *actions)
 {
-    if (!edge || edge->state == GOSSIP_EDGE_DOWN) {
-        if (message->kind == GOSSIP_XCHG && !(edge && edge->linked))
+    if (!edge || edge->state <= GOSSIP_EDGE_BARRED) {
+        if (message->kind == GOSSIP_XCHG && !(edge && edge->state == GOSSIP_EDGE_BARRED))
             decline(peer, &message->as.exchange, actions);
         return BASE_OK; // it was sent before its link ended
     }
-    BASE_ASSERT(edge->linked);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
     if (!gossip_plausible_message(message)) {
         const enum base_error error = gossip_plausible_refuse(exchange, edge);
         BASE_ASSERT(error == BASE_ELIMIT);
@@ -96,8 +96,7 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
             gossip_orphan_drop(exchange, peer);
     }
     edge->deferred.held = false; // our own request is in doubt until the peer's HELLO
-    edge->linked = true;
-    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_BARRED);
     if (exchange->now_ns >= edge->barred_ns)
         gossip_hello_greet(exchange, edge, actions);
     return BASE_OK;
@@ -167,7 +166,7 @@ static void on_timer(struct gossip_exchange *exchange, struct gossip_exchange_ac
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (gossip_plausible_barred(edge) && exchange->now_ns >= edge->barred_ns)
+        if (edge->state == GOSSIP_EDGE_BARRED && exchange->now_ns >= edge->barred_ns)
             gossip_hello_greet(exchange, edge, actions);
         if (exchange->now_ns >= gossip_pace_due(&exchange->pace, &edge->pace))
             doubt_request(exchange, edge, actions);
@@ -193,7 +192,6 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     if (exchange->frozen)
         return BASE_OK;
     exchange->now_ns = event->now_ns;
-    exchange->regroups = event->kind == GOSSIP_EXCHANGE_LINK_DOWN && event->unmet;
     gossip_pace_time(&exchange->pace, event->now_ns);
     switch (event->kind) {
     case GOSSIP_EXCHANGE_LINK_UP:
@@ -282,7 +280,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         bool leads = edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge);
         if (gossip_edge_asks(edge) || leads)
             next = sooner(next, edge->alarm_ns);
-        if (gossip_plausible_barred(edge))
+        if (edge->state == GOSSIP_EDGE_BARRED)
             next = sooner(next, edge->barred_ns);
         next = sooner(next, gossip_pace_due(&exchange->pace, &edge->pace));
         if (edge->deferred.held)

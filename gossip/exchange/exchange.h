@@ -212,6 +212,7 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange);
 
 enum gossip_edge_state {
     GOSSIP_EDGE_DOWN,     // no link
+    GOSSIP_EDGE_BARRED,   // linked, but the peer sent something that was refused: nothing for a while
     GOSSIP_EDGE_HELLO,    // linked; the states of the two ends are not compared yet
     GOSSIP_EDGE_LIVE,     // exchanges
     GOSSIP_EDGE_RESYNC,   // dense averaging in blocks

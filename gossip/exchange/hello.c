@@ -23,7 +23,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
 {
     struct gossip_message message = {.kind = GOSSIP_HELLO};
 
-    BASE_ASSERT(edge->linked && edge->resync_offset <= exchange->options.parameters);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && edge->resync_offset <= exchange->options.parameters);
     message.as.hello = (struct gossip_hello){
         .epoch = edge->epoch,
         .sequence = edge->sequence,
@@ -41,7 +41,7 @@ static void send_hello(const struct gossip_exchange *exchange, struct gossip_edg
 void gossip_hello_ask(struct gossip_exchange *exchange, struct gossip_edge *edge,
                       struct gossip_exchange_actions *actions)
 {
-    BASE_ASSERT(edge->linked);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
     edge->question = (uint8_t)(edge->question % QUESTION_MAX + 1);
     edge->repeats = 0;
     edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
@@ -68,7 +68,7 @@ void gossip_hello_tell(struct gossip_exchange *exchange, struct gossip_edge *edg
 
 static bool is_untold(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->linked && edge->state != GOSSIP_EDGE_DOWN && edge->scaling_told != exchange->scaling;
+    return edge->state > GOSSIP_EDGE_BARRED && edge->scaling_told != exchange->scaling;
 }
 
 bool gossip_hello_untold(const struct gossip_exchange *exchange)
@@ -92,7 +92,7 @@ void gossip_hello_update(struct gossip_exchange *exchange, struct gossip_exchang
 void gossip_hello_greet(struct gossip_exchange *exchange, struct gossip_edge *edge,
                         struct gossip_exchange_actions *actions)
 {
-    BASE_ASSERT(edge->linked && edge->state == GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_BARRED);
     gossip_edge_enter(exchange, edge, GOSSIP_EDGE_HELLO);
     gossip_hello_ask(exchange, edge, actions);
 }
@@ -110,7 +110,7 @@ static bool same_place(const struct gossip_edge *edge, const struct gossip_hello
 
 static void discard_request(struct gossip_edge *edge)
 {
-    BASE_ASSERT(edge->linked);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
     if (!edge->request.held)
         return;
     gossip_edge_drop_request(edge);
@@ -165,7 +165,7 @@ void gossip_hello_begin(struct gossip_exchange *exchange, struct gossip_exchange
 
 static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actions *actions)
 {
-    BASE_ASSERT(edge->linked && edge->answer.held);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && edge->answer.held);
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
 
     edge->replays++;
@@ -178,7 +178,7 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 {
     bool same_epoch = theirs->epoch == edge->epoch;
 
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
         gossip_edge_resync(exchange, edge, theirs->epoch); // the peer has decided to RESYNC
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
@@ -215,7 +215,7 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 static void reopened(struct gossip_exchange *exchange, struct gossip_edge *edge,
                      struct gossip_exchange_actions *actions)
 {
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (edge->state != GOSSIP_EDGE_RESYNC || !edge->request.held)
         return;
     gossip_edge_enter(exchange, edge, GOSSIP_EDGE_IN_DOUBT);

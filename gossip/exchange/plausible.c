@@ -15,15 +15,15 @@ void gossip_plausible_learn(struct gossip_exchange *exchange)
 // While a journal is replayed its edge has no link, and nothing is refused: it was plausible when it came.
 bool gossip_plausible_exceeds(const struct gossip_edge *edge, double value, double of)
 {
-    return edge->linked && value > (double)gossip_plausible_value(of);
+    return edge->state != GOSSIP_EDGE_DOWN && value > (double)gossip_plausible_value(of);
 }
 
 // The node does not meet its sender for a while.
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
 {
-    BASE_ASSERT(edge->linked && doublings <= BARRED_DOUBLES);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && doublings <= BARRED_DOUBLES);
     edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
-    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_DOWN);
+    gossip_edge_enter(exchange, edge, GOSSIP_EDGE_BARRED);
     edge->deferred.held = false;
 }
 
@@ -33,15 +33,10 @@ enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange, struct
 {
     gossip_plausible_bar(exchange, edge,
                          edge->implausible < BARRED_DOUBLES ? (unsigned)edge->implausible : BARRED_DOUBLES);
-    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_BARRED);
     edge->implausible++;
     exchange->totals.implausible++;
     return BASE_ELIMIT;
-}
-
-bool gossip_plausible_barred(const struct gossip_edge *edge)
-{
-    return edge->linked && edge->state == GOSSIP_EDGE_DOWN;
 }
 
 bool gossip_plausible_message(const struct gossip_message *message)

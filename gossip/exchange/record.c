@@ -44,7 +44,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
         .begins = edge->begins,
         .silent = gossip_pace_spent(&exchange->pace, &edge->pace),
-        .barred = gossip_plausible_barred(edge),
+        .barred = edge->state == GOSSIP_EDGE_BARRED,
         .standing = edge->standing,
         .answer_median_ns = gossip_answers_median(&edge->pace.answers),
         .pace_ns = edge->pace_ns,
@@ -187,7 +187,7 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     float step_scale = base_read_f32(reader), lately = base_read_f32(reader);
     double progress = base_read_f64(reader);
 
-    BASE_ASSERT(edge->exchanges == 0 && !edge->linked);
+    BASE_ASSERT(edge->exchanges == 0 && edge->state == GOSSIP_EDGE_DOWN);
     edge->progress = base_read_f64(reader);
     edge->prepared = base_read_f64(reader);
     edge->since = base_read_f32(reader);

@@ -248,7 +248,7 @@ static enum base_error redo_record(struct gossip_exchange *exchange, struct reco
         error = gossip_edge_add(exchange, &record->peer, &edge);
     if (error)
         return error;
-    BASE_ASSERT(!edge->linked);
+    BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
     return fits(edge, record) ? redo(exchange, edge, record) : BASE_EFORMAT;
 }
 

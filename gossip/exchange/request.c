@@ -99,7 +99,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
     enum gossip_delta_form form = (enum gossip_delta_form)theirs->form;
     bool resyncing = edge->resync_offset < exchange->options.parameters;
 
-    BASE_ASSERT(edge->linked && !edge->request.held);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && !edge->request.held);
     if (resyncing != (form == GOSSIP_DELTA_BLOCK))
         return BASE_EFORMAT;
     size_t count = theirs->delta_bytes / sizeof(float);
@@ -187,7 +187,7 @@ static enum base_error complete_crossed(struct gossip_exchange *exchange, struct
     struct gossip_packet *request = &edge->request;
     struct gossip_exchange_message answer = *theirs;
 
-    BASE_ASSERT(request->held && edge->linked);
+    BASE_ASSERT(request->held && edge->state != GOSSIP_EDGE_DOWN);
     answer.weight = request->weight = gossip_edge_leads(exchange, edge) ? request->weight : theirs->weight;
     if (theirs->clock != request->clock) { // the two ends have chosen different slices
         answer.moment_bytes = 0;
@@ -210,7 +210,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_exchange_message *theirs,
                                     struct gossip_exchange_actions *actions)
 {
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (edge->state == GOSSIP_EDGE_HELLO) {
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
@@ -247,7 +247,7 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
         struct gossip_edge *edge = exchange->edges[i];
         if (!gossip_request_answerable(exchange, edge))
             continue;
-        BASE_ASSERT(edge->linked);
+        BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
         struct gossip_message message = gossip_packet_message(&edge->deferred, GOSSIP_XCHG);
         edge->deferred.held = false;
         enum base_error error = gossip_request_take(exchange, edge, &message.as.exchange, actions);
@@ -267,7 +267,7 @@ enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct
         request->held && ((theirs->epoch == request->epoch && theirs->sequence == request->sequence) ||
                           exchange->options.mutate_ignore_sequence);
 
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (!ours || edge->state == GOSSIP_EDGE_HELLO)
         return BASE_OK; // an answer was replayed once too often
     return complete(exchange, edge, theirs, request->clock, actions);
@@ -289,7 +289,7 @@ void gossip_request_tell(struct gossip_exchange *exchange, struct gossip_exchang
 
 static bool is_ours(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
 {
-    BASE_ASSERT(edge->linked && edge->state != GOSSIP_EDGE_DOWN);
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     return edge->request.held && edge->request.epoch == epoch && edge->request.sequence == sequence;
 }
 

@@ -52,7 +52,7 @@ void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     const bool fades = correction_fades(exchange);
 
-    BASE_ASSERT(edge->linked && epoch != edge->epoch);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && epoch != edge->epoch);
     gossip_journal_resync(exchange, edge, epoch, fades);
     gossip_edge_restart(exchange, edge, epoch, fades);
     edge->resyncs++;

@@ -64,9 +64,7 @@ enum base_error gossip_round_pump(struct gossip_exchange *exchange, struct gossi
         next = gossip_pace_next(&exchange->pace);
     }
     exchange->wait_ns = next.todo == GOSSIP_PACE_WAIT ? next.until_ns : UINT64_MAX;
-    if (next.todo == GOSSIP_PACE_LEAVE && exchange->regroups) // the edges that replace it come up next
-        exchange->wait_ns = exchange->now_ns;
-    else if (next.todo == GOSSIP_PACE_LEAVE)
+    if (next.todo == GOSSIP_PACE_LEAVE)
         hand_back(exchange, actions);
     return error;
 }

@@ -81,24 +81,13 @@ static bool is_in_use(const struct gossip_exchange *exchange, const struct gossi
     return (edge->state == GOSSIP_EDGE_LIVE && meets) || edge->state == GOSSIP_EDGE_RESYNC;
 }
 
-// A neighbour that is also behind is nothing to catch up with, and between two slow nodes it would take
-// forever. Such neighbours count only if all were away.
-static bool counts_peers_away(const struct gossip_exchange *exchange)
-{
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        if (is_in_use(exchange, exchange->edges[i]) && !exchange->edges[i]->peer_away)
-            return false;
-    return true;
-}
-
 static bool caught_up(const struct gossip_exchange *exchange)
 {
-    const bool all_count = counts_peers_away(exchange);
     bool any = false;
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (!is_in_use(exchange, edge) || (edge->peer_away && !all_count))
+        if (!is_in_use(exchange, edge))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;
@@ -111,7 +100,6 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
                          const struct gossip_exchange_message *theirs)
 {
     BASE_ASSERT(edge->sequence > 0);
-    edge->peer_away = theirs->standing == GOSSIP_AWAY;
     if (exchange->standing != GOSSIP_AWAY)
         return;
     if (edge->caught_up++ == 0)

@@ -74,7 +74,6 @@ struct gossip_exchange {
     uint64_t scaling;  // gossip_exchange_scaling
     bool begun;        // resumed: a ROUND event has come
     bool frozen;       // gossip_exchange_freeze
-    bool regroups;     // the latest event ended an edge of an earlier view
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {
@@ -233,8 +232,6 @@ void gossip_plausible_learn(struct gossip_exchange *exchange);
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
-bool gossip_plausible_barred(const struct gossip_edge *edge); // linked, but without exchanges until
-                                                              // barred_ns
 // Is `value` beyond what this node's own number `of` makes plausible?
 bool gossip_plausible_exceeds(const struct gossip_edge *edge, double value, double of);
 bool gossip_plausible_message(const struct gossip_message *message);

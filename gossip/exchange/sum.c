@@ -14,7 +14,7 @@ float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct 
     uint64_t missed = exchange->pace.rounds - edge->pace.met,
              whole = PULL_TURNS * (uint64_t)exchange->n_edges;
     unsigned fade = exchange->options.fade_rounds;
-    bool apart = edge->state == GOSSIP_EDGE_DOWN || edge->state == GOSSIP_EDGE_HELLO;
+    bool apart = edge->state <= GOSSIP_EDGE_HELLO;
 
     if (apart && exchange->options.on_death == GOSSIP_ON_DEATH_FADE)
         return missed < fade ? 1 - (float)missed / (float)fade : 0;

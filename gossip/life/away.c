@@ -40,7 +40,7 @@ static void meets(struct gossip_life *life, const struct gossip_id *peer)
 
     if (life->state != GOSSIP_LIFE_WAITING || life->options.resumed)
         return;
-    BASE_ASSERT(!life->has_trained);
+    BASE_ASSERT(life->course < LIFE_TRAINED);
     for (size_t i = 1, n = world->members(world->owner); i < n && !life->came_late; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
@@ -96,15 +96,12 @@ static bool knows(const struct gossip_life *life, const struct gossip_id *peer)
 void life_consider_unknown(struct gossip_life *life)
 {
     const struct gossip_life_edges *edges = life->world->edges;
-    const uint64_t due_ns = life->begun_ns + life->options.forget_after_ns;
 
     BASE_ASSERT(life->world && life->now_ns >= life->begun_ns);
-    if (life->unknown_forgotten || !edges || due_ns < life->begun_ns)
+    life_wake(life, life->unknown_ns);
+    if (!edges || life->now_ns < life->unknown_ns)
         return;
-    life_wake(life, due_ns);
-    if (life->now_ns < due_ns)
-        return;
-    life->unknown_forgotten = true;
+    life->unknown_ns = LIFE_NEVER;
     for (size_t i = 0, count = edges->count(edges->owner); i < count; i++) {
         struct gossip_id peer;
         (void)edges->at(edges->owner, i, &peer);

@@ -1,7 +1,6 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS    (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
 #define WORD_NS    (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOOK_NS    (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
 #define GIVE_NS    LIFE_SECOND        // between two sends of its statistics, which may be lost
@@ -24,8 +23,9 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
-    life->finished_only = why == GOSSIP_LIFE_OTHERS_FINISHED;
-    life->complete = life->options.resumed;
+    life->givers = why == GOSSIP_LIFE_OTHERS_FINISHED ? LIFE_FINISHED : LIFE_ANY;
+    BASE_ASSERT(life->course <= LIFE_COMPLETE);
+    life->course = life->options.resumed ? LIFE_COMPLETE : LIFE_BARE;
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
 
@@ -36,7 +36,6 @@ static void begin(struct gossip_life *life, const struct life_progress *progress
         life_tell(life, GOSSIP_LIFE_TAKES_ROUND, life->round, progress->round);
     life_tell(life, GOSSIP_LIFE_BEGINS, life->census.others, 0);
     life_tell_progress(life, progress, false, away);
-    life->begun = true;
     life_enter(life, GOSSIP_LIFE_TRAINING);
     life_flags(life, GOSSIP_RECORD_TRAINING, GOSSIP_RECORD_READY); // a node that joins now needs a model
 }
@@ -71,7 +70,7 @@ static struct first_models compare_first_models(struct gossip_life *life)
     world->member(world->owner, 0, &self);
     const uint64_t own = self.record->first_model;
     const struct gossip_record *first = self.record;
-    unsigned best = life->eligible; // flags that this step sets are not in the record yet
+    unsigned best = life->counts; // flags that this step sets are not in the record yet
     if (life->options.resumed || life->options.local || !own)
         return found;
     for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
@@ -112,7 +111,7 @@ static void give_statistics(struct gossip_life *life, const struct gossip_id *fi
     BASE_ASSERT(life->gave_ns <= life->now_ns);
     life->gave = *first;
     life->gave_ns = life->now_ns;
-    life->gives = true;
+    life->yield = LIFE_GATHERS;
     life_act(life, GOSSIP_LIFE_GATHER)->peer = *first;
 }
 
@@ -130,8 +129,9 @@ static bool yields(struct gossip_life *life)
     else if (life->resumed_ns == 0)
         life->resumed_ns = life->now_ns;
     if (!life->options.trains || !found.yields || (waited_ns >= patience_ns && !found.resumed)) {
-        if (life->gives)
+        if (life->yield == LIFE_GATHERS)
             life_end_fetch(life); // the link for its statistics is no longer wanted
+        life->yield = LIFE_YIELDS_NOT;
         return false;
     }
     const uint64_t beside_ns = found.resumed ? life->now_ns - life->resumed_ns : 0;
@@ -139,10 +139,11 @@ static bool yields(struct gossip_life *life)
         life_abandon(life, GOSSIP_LIFE_NO_SCALING, beside_ns / LIFE_SECOND, 0);
         return true;
     }
-    give_statistics(life, &found.first);
-    if (!life->told_first)
+    if (life->yield == LIFE_YIELDS_NOT) {
+        life->yield = LIFE_YIELDS;
         life_tell(life, GOSSIP_LIFE_OTHER_WEIGHTS, 0, 0);
-    life->told_first = true;
+    }
+    give_statistics(life, &found.first);
     return true;
 }
 
@@ -154,23 +155,12 @@ static bool is_first(const struct gossip_life *life)
     return life->census.others == 0 && life->self.listed == 0 && life->options.start_members <= 1;
 }
 
-static bool has_met(struct gossip_life *life)
-{
-    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->census.others > 0 && life->met_ns == 0)
-        life->met_ns = life->now_ns;
-    if (life->met_ns == 0)
-        return false;
-    life_wake(life, life->met_ns + MEET_NS);
-    return life->census.others > 0 && life->now_ns - life->met_ns >= MEET_NS;
-}
-
 // Others train. A new node needs a model, and so does a resumed one that was away for too long, unless the
 // others have finished (then it counts first, so that they stay). True: this step has decided.
 static bool joins_training(struct gossip_life *life)
 {
     struct life_progress cluster = {0};
-    const bool known = life_cluster(life, 0, &cluster);
+    const bool known = life_cluster(life, &cluster);
 
     if (life->census.training == 0) // no member that claims to train has answered yet: no donor
         return false;
@@ -190,7 +180,7 @@ static bool waits_for_word(struct gossip_life *life)
     struct life_progress cluster;
 
     return life->census.claim > 0 && life->census.busy > 0 &&
-           (life->census.training == 0 || !life_cluster(life, 0, &cluster));
+           (life->census.training == 0 || !life_cluster(life, &cluster));
 }
 
 // All nodes that it should train with train something else, or refuse it: it was not started to train alone.
@@ -208,7 +198,7 @@ void life_consider_joining(struct gossip_life *life)
     if (life->options.trains && joins_training(life))
         return;
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
-    const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
+    const bool met = is_first(life) || life->census.others > 0;
     life_wake(life, life->now_ns + LOOK_NS);
     if ((late || (met && !held)) && !yields(life)) {
         life_count(life);
@@ -233,14 +223,14 @@ static bool all_are_there(struct gossip_life *life)
 static bool takes_first_model(struct gossip_life *life)
 {
     if (!yields(life)) {
-        if (!life->eligible && !life->withdrawn)
+        if (!life->counts)
             life_count(life);
         return false;
     }
     if (life->state == GOSSIP_LIFE_ENDED)
         return true;
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->eligible)
+    if (life->counts)
         life_uncount(life);
     if (life->census.training > 0)
         fetch_first(life, GOSSIP_LIFE_OTHERS_TRAIN, &(struct life_progress){life->round, life->step});
@@ -294,7 +284,7 @@ static bool has_missed(const struct gossip_life *life, const struct life_progres
 static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
-    const bool known = joins ? life_cluster(life, 0, &others) : life_newest(life, &others);
+    const bool known = joins ? life_cluster(life, &others) : life_newest(life, &others);
     const bool near = !known || !has_missed(life, &others, !joins || stands_ready(life)),
                far = !near && life_is_far(life, &others);
     const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
@@ -368,6 +358,7 @@ static bool are_all_ready(struct gossip_life *life)
     return life->census.ready == life->census.eligible;
 }
 
+// At start_timeout it begins with the members that are there. Where others train it waits for no new member.
 void life_consider_waiting(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_WAITING || !life->options.trains)

@@ -27,11 +27,11 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
 {
     const uint8_t flags = info->record->flags;
 
-    if (!gossip_life_believes(info) || (life->finished_only && !(flags & GOSSIP_RECORD_FINISHED)))
+    if (!gossip_life_believes(info) || (life->givers == LIFE_FINISHED && !(flags & GOSSIP_RECORD_FINISHED)))
         return false;
     if (info->progress_ns > 0 && info->round < life->least_round) // it may have been away, too
         return false;
-    if (life->other_side_only)
+    if (life->givers == LIFE_OTHER_SIDE)
         return (flags & (GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_HELD)) &&
                life_is_among(life->other_side.id, life->other_side.count, &info->record->id);
     // A member that only waits has the seed model, or an old one: it is a donor only if no node trains.
@@ -96,8 +96,8 @@ size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSS
 
     if (count == 0)
         count = choose(life, true, chosen);
-    if (count == 0 && (life->other_side_only || life->finished_only || life->least_round > 0)) {
-        life->other_side_only = life->finished_only = false; // they are gone again: any will do
+    if (count == 0 && (life->givers != LIFE_ANY || life->least_round > 0)) {
+        life->givers = LIFE_ANY; // they are gone again: any will do
         life->least_round = 0;
         count = choose(life, true, chosen);
     }

@@ -18,7 +18,6 @@ void life_done(struct gossip_life *life, bool all)
     (void)all;
     life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
     life_end_fetch(life);
-    life_return(life);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);
     life_enter(life, GOSSIP_LIFE_FINISHED);
 }
@@ -275,7 +274,7 @@ static bool has_been_answered(const struct gossip_life *life)
 
 void life_duplicate(struct gossip_life *life, bool gives_way)
 {
-    if (!gives_way && (life->begun || has_been_answered(life)))
+    if (!gives_way && (life->course >= LIFE_BEGUN || has_been_answered(life)))
         return;
     life_abandon(life, GOSSIP_LIFE_GIVES_WAY, 0, 0);
 }

@@ -27,15 +27,15 @@ static void end_links(struct gossip_life *life)
 {
     BASE_ASSERT(life->n_wanted <= GOSSIP_LIFE_DONORS && life->n_asked <= GOSSIP_LIFE_DONORS);
     life->n_asked = life->n_passed = 0;
-    if (!tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0) && life->gives)
+    if (!tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, NULL, 0) &&
+        life->yield == LIFE_GATHERS)
         life_act(life, GOSSIP_LIFE_LINKS);
-    life->gives = false;
+    life->yield = life->yield == LIFE_GATHERS ? LIFE_YIELDS : life->yield;
 }
 
 void life_end_fetch(struct gossip_life *life)
 {
-    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
-    life->fetching = false;
+    life->fetch_ns = 0;
     end_links(life);
 }
 
@@ -47,8 +47,8 @@ void life_wants(struct gossip_life *life)
     if (!begun)
         return; // told to stop, the learner ends its fetch by itself
     BASE_ASSERT(!life->stopping);
-    life->fetching = true;
-    life->finished_only |= life->options.steps > 0 && life->step >= life->options.steps;
+    if (life->options.steps > 0 && life->step >= life->options.steps)
+        life->givers = LIFE_FINISHED;
     life->n_asked = life->n_passed = 0;
     life->fetch_ns = life->donor_ns = life->now_ns;
     if (life->state != GOSSIP_LIFE_FETCHING)
@@ -59,13 +59,13 @@ void life_wants(struct gossip_life *life)
 static void go_on(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
-    life->fetching = life->other_side_only = life->finished_only = life->returned = false;
-    life->least_round = life->away_ns = 0;
+    life->givers = LIFE_ANY;
+    life->fetch_ns = life->least_round = life->away_ns = 0;
     life->late_ns = life->now_ns;
     end_links(life);
     life_count(life);
     life_flags(life, GOSSIP_RECORD_TRAINING, 0);
-    life->begun = true;
+    life_reach(life, LIFE_BEGUN);
     life_go_on(life);
 }
 
@@ -73,10 +73,9 @@ static void go_on(struct gossip_life *life)
 // gets this node's statistics again.
 void life_linked(struct gossip_life *life, const struct gossip_id *peer)
 {
-    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
     if (gossip_id_compare(&life->gave, peer) == 0)
         life->gave_ns = 0;
-    if (life->fetching && life_is_among(life->asked, life->n_asked, peer))
+    if (life_fetches(life) && life_is_among(life->asked, life->n_asked, peer))
         life->n_asked = 0;
 }
 
@@ -85,14 +84,14 @@ static void give_up(struct gossip_life *life)
     life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
     life_act(life, GOSSIP_LIFE_END_FETCH);
     go_on(life);
-    life_catch_up(life, false);
 }
 
 // A process that got no model continues if it has one of its own, else it ends.
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event)
 {
-    BASE_ASSERT(!life->fetching || life->state == GOSSIP_LIFE_FETCHING);
-    if (life->stopping || life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !life->complete))
+    const bool own = life->course >= LIFE_COMPLETE;
+
+    if (life->stopping || life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !own))
         return;
     if (event->ok) {
         life->round = event->round;
@@ -108,7 +107,7 @@ static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, si
 {
     const struct life_progress furthest = life_furthest(life);
 
-    BASE_ASSERT(life->fetching && count <= GOSSIP_LIFE_DONORS);
+    BASE_ASSERT(life_fetches(life) && count <= GOSSIP_LIFE_DONORS);
     if (furthest.round / 5 * 4 > life->furthest.round)
         life->n_asked = 0;
     struct gossip_life_action *action =
@@ -126,7 +125,7 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
     uint64_t since_ns[GOSSIP_LIFE_DONORS];
     size_t n_linked = 0;
 
-    BASE_ASSERT(life->fetching && count <= GOSSIP_LIFE_DONORS);
+    BASE_ASSERT(life_fetches(life) && count <= GOSSIP_LIFE_DONORS);
     for (size_t i = 0; i < count; i++) {
         since_ns[i] = life->now_ns;
         for (size_t k = 0; k < life->n_wanted; k++)
@@ -158,13 +157,15 @@ static void end_without_model(struct gossip_life *life, uint64_t silent_ns)
 // if it has none, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
 {
-    if (!life->fetching || life->n_asked == 0)
+    const bool own = life->course >= LIFE_COMPLETE;
+
+    if (!life_fetches(life) || life->n_asked == 0)
         return;
     for (size_t i = 0; i < life->n_asked; i++)
         life_pass_over(life, &life->asked[i]);
-    if (silent_ns < (life->complete ? FETCH_NS : LIFE_NOTHING_NS)) {
+    if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS)) {
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
-    } else if (life->complete) {
+    } else if (own) {
         give_up(life);
     } else {
         end_without_model(life, silent_ns);
@@ -173,23 +174,22 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
 
 void life_consider_donors(struct gossip_life *life)
 {
+    const bool own = life->course >= LIFE_COMPLETE;
     struct gossip_id chosen[GOSSIP_LIFE_DONORS];
 
-    if (!life->fetching)
+    if (!life_fetches(life))
         return;
-    BASE_ASSERT(life->state == GOSSIP_LIFE_FETCHING);
     const size_t count = life_choose_donors(life, chosen);
     life_wake(life, life->fetch_ns + FETCH_NS);
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
-    if (!life->complete && count == 0 &&
-        silent_ns >= LIFE_NOTHING_NS) { // all members that had a model may be dead
+    if (!own && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all members that had a model may be dead
         end_without_model(life, silent_ns);
         return;
     }
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
     const bool goes_on = !life->options.alone_stops && life->options.steps > 0 &&
                          life->step >= life->options.steps; // train.alone: with its own model to the end
-    if (life->complete && (count == 0 || goes_on || life->now_ns - life->fetch_ns >= FETCH_NS)) {
+    if (own && (count == 0 || goes_on || life->now_ns - life->fetch_ns >= FETCH_NS)) {
         give_up(life);
         return;
     }

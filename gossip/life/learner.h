@@ -48,6 +48,7 @@ struct gossip_learner_steps { // the result of the local steps since the last bo
 };
 
 enum gossip_learner_change {    // what the caller did to the vectors
+    GOSSIP_LEARNER_UNCHANGED,   // nothing: the learner is not told
     GOSSIP_LEARNER_EXCHANGED,   // a round's exchange: its update is applied
     GOSSIP_LEARNER_COLLECTED,   // between two rounds: pending updates are applied
     GOSSIP_LEARNER_RESTORED,    // they and the other state are those of a checkpoint; a round begins

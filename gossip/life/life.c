@@ -40,7 +40,7 @@ static void look_around(struct gossip_life *life)
 // Everything that may be due, in the order of a node's life.
 static void look(struct gossip_life *life)
 {
-    BASE_ASSERT(life->world && !(life->eligible && life->withdrawn));
+    BASE_ASSERT(life->world);
     life->next_ns = LIFE_NEVER;
     life_consider_shard(life);
     life_consider_joining(life);
@@ -154,7 +154,7 @@ void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *
     const bool quiet = !stood_still && is_quiet(life, event);
     life->now_ns = event->now_ns;
     if (stood_still)
-        life_was_away(life, event->now_ns);
+        life_was_away(life);
     life->world = world;
     if (!quiet)
         look_around(life);
@@ -188,9 +188,12 @@ enum base_error gossip_life_create(const struct gossip_life_options *options, st
     life->options = *options;
     life->state = GOSSIP_LIFE_JOINING;
     life->begun_ns = life->now_ns = life->state_ns = options->now_ns;
+    life->unknown_ns = options->forget_after_ns < LIFE_NEVER - options->now_ns
+                           ? options->now_ns + options->forget_after_ns
+                           : LIFE_NEVER;
     life->round = options->round;
     life->step = options->step;
-    life->complete = options->resumed;
+    life->course = options->resumed ? LIFE_COMPLETE : LIFE_BARE;
     *out = life;
     return BASE_OK;
 }
@@ -218,12 +221,12 @@ unsigned gossip_life_pauses(const struct gossip_life *life)
 // A step can end the training after it has looked for live edges.
 bool gossip_life_isolated(const struct gossip_life *life)
 {
-    return life->isolated && life->state == GOSSIP_LIFE_TRAINING;
+    return life->hearing == LIFE_ISOLATED && life->state == GOSSIP_LIFE_TRAINING;
 }
 
 bool gossip_life_counts(const struct gossip_life *life)
 {
-    return life->eligible;
+    return life->counts;
 }
 
 bool gossip_life_others(const struct gossip_life *life)

@@ -32,6 +32,31 @@ struct life_ids {
     size_t count, capacity;
 };
 
+enum life_course { // how far it has come; each includes those before it
+    LIFE_BARE,     // no model to go on with: others have trained, or may have
+    LIFE_COMPLETE, // a useful model
+    LIFE_BEGUN,    // it has trained, or has a model of members that do
+    LIFE_TRAINED,  // it has taken a step, or was about to
+};
+
+enum life_yield { // to the node with the first model
+    LIFE_YIELDS_NOT,
+    LIFE_YIELDS,  // this was reported
+    LIFE_GATHERS, // ... and the latest request for links was GATHER
+};
+
+enum life_givers { // of a model: which members may be donors
+    LIFE_ANY,
+    LIFE_FINISHED,
+    LIFE_OTHER_SIDE, // of a partition
+};
+
+enum life_hearing { // of its neighbours
+    LIFE_HEARS,
+    LIFE_LONELY,   // no edge is live
+    LIFE_ISOLATED, // ... for so long that it was reported
+};
+
 enum life_pull { // what brings the model of a node that was away to those of its neighbours
     LIFE_PULL_NONE,
     LIFE_PULL_EDGES,   // its edges are live again: they have compared states, or have averaged whole models
@@ -48,25 +73,20 @@ struct gossip_life {
     struct gossip_life_census census;
 
     // count.c, begin.c
-    bool eligible;       // its state is complete: it counts
-    bool complete;       // it has a useful model
-    bool begun;          // it has trained, or has a model of members that do
-    bool has_trained;    // it has taken a step, or was about to
+    bool counts; // in the graph: its state is complete
+    enum life_course course;
+    enum life_yield yield;
     uint64_t resumed_ns; // since when there is a resumed member that does not train; 0: there is none
-    bool told_first;     // OTHER_WEIGHTS was reported
     struct gossip_id
         gave; // the node that goes first, and when the statistics were last sent to it; 0: not yet
     uint64_t gave_ns;
-    bool gives;      // the latest request for links was GATHER
-    uint64_t met_ns; // when the first other member was known; 0: none yet
-    bool came_late;  // it counted, with the seed model, before it knew of members that train
+    bool came_late; // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
-    bool fetching;                               // the learner waits for a model
-    bool finished_only;                          // ... of one that has finished
-    uint64_t least_round;                        // ... of one that has not reported less
-    bool other_side_only;                        // ... of the other side of a partition
-    uint64_t fetch_ns, donor_ns;                 // since when; when there was a donor
+    uint64_t fetch_ns, donor_ns; // since when the learner waits for a model, 0: it does not; when there was
+                                 // a donor
+    enum life_givers givers;
+    uint64_t least_round;                        // ... of those that have not reported less
     struct gossip_id wanted[GOSSIP_LIFE_DONORS]; // links to these
     struct gossip_id asked[GOSSIP_LIFE_DONORS];  // as told
     struct life_progress furthest; // the highest progress that they may report, as last told to the owner
@@ -77,24 +97,21 @@ struct gossip_life {
 
     // pause.c
     unsigned pauses;     // as ordered
-    bool late;           // it joined late: its edges may not exist yet
-    uint64_t late_ns;    // since when it has a model
+    uint64_t late_ns;    // since when it waits for its edges, because it has fetched; 0: it does not
     enum life_pull pull; // without a step since then
-    bool returned;       // to the graph, after it was cut off or held out; it has asked no donor since
     uint64_t cut_off_ns; // cut off until then, while there were still other members; 0: it was not
-    bool minority, isolated, was_alone;
-    bool withdrawn;             // it would count, but was cut off
-    uint64_t lonely_ns;         // since when no edge is live; 0: one is
-    bool apart;                 // all neighbours that were last there scale their data differently
-    uint64_t scaling[2];        // then: ours, and that of one of them
-    uint64_t away_ns;           // it was away until then, and may be far from the cluster; 0: no
-    uint64_t words_ns;          // ... only reports since then show whether it is
+    bool minority;
+    enum life_hearing hearing;
+    uint64_t lonely_ns;  // since when no edge is live
+    uint64_t scaling[2]; // if all neighbours that were last there have another: ours, and one of theirs
+    uint64_t away_ns;    // it was away until then, and later reports show whether it is far from the cluster;
+                         // 0: no
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
     // away.c
     struct life_away *away;
     size_t n_away, away_capacity;
-    bool unknown_forgotten; // edges of a checkpoint whose peers are unknown
+    uint64_t unknown_ns; // when edges of a checkpoint whose peers are unknown are forgotten
     uint64_t shards_ns;
     uint8_t orphan[LIMIT_PEERS]; // shards without a living node, as told
     uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
@@ -104,7 +121,6 @@ struct gossip_life {
     bool met;            // another member has been here, or the checkpoint has an edge to one
     uint64_t stirred_ns; // when an unfinished member was last seen to advance, or has the block it asked for
     uint64_t way;        // sum of the rounds of unfinished members then
-    uint64_t alone_ns;   // since when all others have finished; 0: they have not
     bool stops_together; // at an announced round
     bool stands;         // the learner waits at its stop round
     uint64_t least_stop; // as last reported by the learner
@@ -133,6 +149,12 @@ struct gossip_life {
 };
 
 // state.c
+static inline bool life_fetches(const struct gossip_life *life) // the learner waits for a model
+{
+    BASE_ASSERT(life->fetch_ns == 0 || life->state == GOSSIP_LIFE_FETCHING);
+    return life->fetch_ns > 0;
+}
+void life_reach(struct gossip_life *life, enum life_course course); // at least that
 void life_enter(struct gossip_life *life, enum gossip_life_state state);
 struct gossip_life_action *life_act(struct gossip_life *life, enum gossip_life_action_kind kind);
 void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear);
@@ -149,18 +171,15 @@ bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
-void life_withdraw(struct gossip_life *life);   // until it knows its place
-void life_comes_back(struct gossip_life *life); // to the graph with its own model: its edges come up anew
-void life_return(struct gossip_life *life);     // to the graph, if it had withdrawn from it
 
 // begin.c
 void life_consider_joining(struct gossip_life *life);
 void life_consider_waiting(struct gossip_life *life);
 
-// progress.c. `since_ns`: only later reports count. False: no member reports anything.
-bool life_cluster(struct gossip_life *life, uint64_t since_ns,
-                  struct life_progress *progress); // members that train
-// The same for a node that was away: of the members that are ahead of it, if there are at least two.
+// progress.c. Of the members that train. False: too few of them have reported.
+bool life_cluster(struct gossip_life *life, struct life_progress *progress);
+// The same for a node that was away: of the members that are ahead of it, if there are at least two, and by
+// reports since `since_ns`.
 bool life_cluster_ahead(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress);
 bool life_newest(struct gossip_life *life, struct life_progress *progress); // of all, where no member trains
 uint64_t life_gap(const struct gossip_life *life, const struct life_progress *progress);
@@ -196,11 +215,8 @@ void life_consider_donors(struct gossip_life *life);
 void life_consider_pause(struct gossip_life *life);
 void life_consider_isolation(struct gossip_life *life); // isolation.c
 void life_go_on(struct gossip_life *life);              // continues with training, or waits first
-// Takes the round and step of the others, unless they are near, or too far for its own model. `far`: unless
-// they have done all steps.
-void life_catch_up(struct gossip_life *life, bool far);
-void life_was_away(struct gossip_life *life, uint64_t words_ns); // until now; earlier reports are too old
-bool life_is_held_up(const struct gossip_life *life);            // held out or cut off: it takes no step
+void life_was_away(struct gossip_life *life);           // until now
+bool life_is_held_up(const struct gossip_life *life);   // held out or cut off: it takes no step
 
 // unite.c
 bool life_unites(struct gossip_life *life); // it begins to merge

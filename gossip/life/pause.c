@@ -33,15 +33,13 @@ bool life_is_held_up(const struct gossip_life *life)
 // It joined late, and steps without its edges would pull the others to its own data.
 static bool waits_for_edges(struct gossip_life *life)
 {
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
-    if (life->state == GOSSIP_LIFE_FETCHING)
-        return life->late = true;
-    if (!life->late)
-        return false;
+    if (life->state == GOSSIP_LIFE_FETCHING || life->late_ns == 0)
+        return life->state == GOSSIP_LIFE_FETCHING;
     const bool live = life->self.in_view && (life->options.local || life->self.edges_live);
     life_wake(life, life->late_ns + LIFE_EDGES_NS);
-    life->late = life->census.others > 0 && !live && life->now_ns - life->late_ns < LIFE_EDGES_NS;
-    return life->late;
+    if (life->census.others == 0 || live || life->now_ns - life->late_ns >= LIFE_EDGES_NS)
+        life->late_ns = 0;
+    return life->late_ns > 0;
 }
 
 // A node that is not reached considers all others dead in the end. It is still cut off, until one of them is
@@ -108,10 +106,10 @@ static void remember_the_dead(struct gossip_life *life)
 // The other side is back. Any of its members with a model can be the donor.
 static void give_way(struct gossip_life *life)
 {
-    BASE_ASSERT(life->eligible && !life->minority);
-    life->other_side_only = true;
+    BASE_ASSERT(life->counts && !life->minority);
+    life->givers = LIFE_OTHER_SIDE;
     if (!life_has_donor(life)) {
-        life->other_side_only = false;
+        life->givers = LIFE_ANY;
         return;
     }
     life->away_ns = 0;
@@ -125,10 +123,9 @@ static void consider_partition(struct gossip_life *life)
 {
     const bool minority = life->self.minority;
 
-    BASE_ASSERT(!(life->eligible && life->withdrawn));
     if (minority && life->options.partition == GOSSIP_LIFE_MAJORITY)
         remember_the_dead(life);
-    if (!has_begun(life) || !life->eligible || minority == life->minority)
+    if (!has_begun(life) || !life->counts || minority == life->minority)
         return;
     life->minority = minority;
     if (minority)
@@ -139,34 +136,9 @@ static void consider_partition(struct gossip_life *life)
 
 // -- away
 
-void life_was_away(struct gossip_life *life, uint64_t words_ns)
+void life_was_away(struct gossip_life *life)
 {
-    BASE_ASSERT(words_ns <= life->now_ns);
     life->away_ns = life->now_ns;
-    life->words_ns = words_ns;
-}
-
-// No other member was there, and it trained alone: it learns the others' round when they are back.
-static void note_being_alone(struct gossip_life *life)
-{
-    const bool alone = has_begun(life) && life->census.others == 0;
-
-    BASE_ASSERT(life->away_ns <= life->now_ns);
-    if (life->was_alone && !alone && has_begun(life))
-        life_was_away(life, life->now_ns);
-    life->was_alone = alone;
-}
-
-// The others have continued while it waited.
-void life_catch_up(struct gossip_life *life, bool far)
-{
-    struct life_progress cluster;
-
-    if (life->state != GOSSIP_LIFE_FETCHING && life_cluster(life, 0, &cluster) &&
-        cluster.round > life->round &&
-        (far ? !life_are_done(life, &cluster)
-             : !life_is_near(life_gap(life, &cluster)) && !life_is_far(life, &cluster)))
-        life_tell_progress(life, &cluster, false, true);
 }
 
 static void fetch_again(struct gossip_life *life, const struct life_progress *cluster)
@@ -195,10 +167,10 @@ static bool is_pulled(const struct gossip_life *life, const struct life_progress
            (life->pull == LIFE_PULL_EDGES && !life_are_done(life, cluster));
 }
 
-// Its process stood still, or it was held up or alone. If it is far from the others, it takes a model of
-// theirs; if it is ahead of them, only if more than one of them trains. One that has fetched, or whose edges
-// are live again, and that took no step since needs no other model: its edges pull it to its neighbours, and
-// a fetch would throw them away. A node that is merely slow was not away.
+// Its process stood still, or it was held up or without live edges: it takes the cluster's round, with a
+// model of the others if its own is too old. One that has fetched, or whose edges are live again, and that
+// took no step since needs no other model: its edges pull it to its neighbours, and a fetch would throw them
+// away. A node that is merely slow was not away.
 static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;
@@ -207,14 +179,13 @@ static void consider_away(struct gossip_life *life)
         return;
     BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
-    const bool has_place = life->eligible || life->withdrawn;
-    if (life->census.training > 0 && has_place && life_cluster_ahead(life, life->words_ns, &cluster)) {
-        const uint64_t gap = life_gap(life, &cluster);
+    if (life->census.training > 0 && life->counts && life_cluster_ahead(life, life->away_ns, &cluster)) {
         life->away_ns = 0;
-        if (life_is_far(life, &cluster) && !is_pulled(life, &cluster) &&
-            (cluster.round > life->round || life->census.training > 1))
+        if (cluster.round <= life->round || life_is_near(life_gap(life, &cluster)))
+            return;
+        if (life_is_far(life, &cluster) && !is_pulled(life, &cluster))
             fetch_again(life, &cluster);
-        else if (cluster.round > life->round && !life_is_near(gap))
+        else
             take_round(life, &cluster);
     } else if (life->now_ns - life->away_ns >= WORD_NS) {
         life->away_ns = 0;
@@ -227,33 +198,19 @@ static bool waits_for_word(const struct gossip_life *life)
            life->census.claim > 0;
 }
 
-// A node that was held out has heard the others' rounds all the while; after any other pause old reports are
-// useless. The round from which it continues is decided before it continues.
+// The round from which it continues is decided before it continues.
 static void follow(struct gossip_life *life, unsigned bits)
 {
     const unsigned before = life->pauses;
-    const unsigned over = before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD);
 
     BASE_ASSERT(life->state != GOSSIP_LIFE_PAUSED || life->pauses != 0);
-    const bool waited = before == GOSSIP_LIFE_EDGES && bits == 0;
-    if (over)
-        life_was_away(life, over == GOSSIP_LIFE_HELD_OUT ? 0 : life->now_ns);
-    else if (waited && life->returned) // its model may be out of reach by now
-        life_was_away(life, 0);
+    if (before & ~bits & ~(unsigned)(GOSSIP_LIFE_EDGES | GOSSIP_LIFE_NO_WORD))
+        life_was_away(life);
     consider_away(life);
     if (waits_for_word(life))
         bits |= GOSSIP_LIFE_NO_WORD;
-    if (bits & GOSSIP_LIFE_CUT_OFF)
-        life_withdraw(life);
-    else if (life->withdrawn && !(bits & GOSSIP_LIFE_NO_WORD))
-        life_return(life);
-    else if (over & GOSSIP_LIFE_HELD_OUT)
-        life_comes_back(life);
-    bits |= reasons(life) & GOSSIP_LIFE_EDGES;
     life->pauses = bits;
     if ((before == 0) != (bits == 0)) {
-        if (waited && !life->returned) // its edges have pulled its model to theirs
-            life_catch_up(life, true);
         life_act(life, GOSSIP_LIFE_PAUSE)->on = bits != 0;
         life_flags(life, bits ? GOSSIP_RECORD_PAUSED : 0, bits ? 0 : GOSSIP_RECORD_PAUSED);
         life_tell(life, bits ? GOSSIP_LIFE_PAUSES : GOSSIP_LIFE_GOES_ON, bits ? bits : before, 0);
@@ -267,7 +224,6 @@ static void follow(struct gossip_life *life, unsigned bits)
 
 void life_consider_pause(struct gossip_life *life)
 {
-    note_being_alone(life);
     consider_partition(life);
     if (has_begun(life) || life->state == GOSSIP_LIFE_FETCHING)
         follow(life, reasons(life));

@@ -58,9 +58,9 @@ static struct life_progress middle(const struct gossip_life *life, size_t first,
     return (struct life_progress){life->told[at], life->told[life->told_capacity + at]};
 }
 
-bool life_cluster(struct gossip_life *life, uint64_t since_ns, struct life_progress *progress)
+bool life_cluster(struct gossip_life *life, struct life_progress *progress)
 {
-    const size_t count = collect(life, GOSSIP_RECORD_TRAINING, since_ns);
+    const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
 
     if (count == 0 || 2 * count <= life->census.claim)
         return false;
@@ -93,9 +93,7 @@ bool life_newest(struct gossip_life *life, struct life_progress *progress)
 }
 
 // No member is further than this beyond what two members report: a round that only one member reports is not
-// the cluster's. Of one or two reports the higher one is believed: the other member may have been away. The
-// same holds while a training member has not reported yet, or reports 0, as one does that has just fetched a
-// model: it may be as far.
+// the cluster's. Of one or two reports the higher one is believed: the other member may have been away.
 #define AHEAD_TIMES  4u   // a host may be this many times faster than all others
 #define AHEAD_ROUNDS 256u // may be done while a report is on its way
 
@@ -110,8 +108,7 @@ struct life_progress life_furthest(struct gossip_life *life)
     const size_t count = collect(life, GOSSIP_RECORD_TRAINING, 0);
     const bool known = 2 * count > life->census.claim;
     BASE_ASSERT(count <= life->told_capacity);
-    const bool all = count >= life->census.claim && count > 0 && life->told[0] > 0;
-    const uint64_t own = known ? life->told[count - 1 - (count > 2 && all)] : 0;
+    const uint64_t own = known ? life->told[count - 1 - (count > 2)] : 0;
     const uint64_t most = own < ABSURD && reach < ABSURD ? AHEAD_TIMES * (own + reach) + AHEAD_ROUNDS : 0;
     const uint64_t round = known && (most < steps || !steps) ? most : steps;
     const uint64_t step = times(round, life->options.local_steps);
@@ -148,7 +145,7 @@ struct gossip_life_action *life_tell_progress(struct gossip_life *life, const st
 {
     struct gossip_life_action *action = life_act(life, GOSSIP_LIFE_START);
 
-    BASE_ASSERT(!fetch || !life->begun);
+    BASE_ASSERT(!fetch || life->course < LIFE_BEGUN);
     action->round = progress->round;
     action->step = progress->step;
     action->fetch = fetch;

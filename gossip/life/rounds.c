@@ -25,14 +25,13 @@ static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
     };
 
     BASE_ASSERT(follow[r->state] & 1u << state);
+    r->collects |= r->state != GOSSIP_ROUNDS_WAITING;
     r->state = state;
-    r->rested = false;
 }
 
 static void tell(struct gossip_rounds *r, enum gossip_learner_change change)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
-    r->tells = true;
     r->change = change;
 }
 
@@ -89,7 +88,7 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
         r->complete = r->options.resumed || !order->fetch;
     }
     r->away |= order->away;
-    r->collects |= order->away && !meets;
+    r->collects |= order->away && !meets && r->state < GOSSIP_ROUNDS_PAUSED;
     r->orders.round = order->round;
     r->orders.step = order->step;
 }
@@ -165,7 +164,8 @@ static bool is_over(const struct gossip_rounds *r)
 // Its steps are done, and its model is not the cluster's.
 static bool ends_with_another(const struct gossip_rounds *r)
 {
-    return r->apart && !r->stepped && r->step >= r->options.steps && !r->orders.alone && !r->orders.stop;
+    return r->model == GOSSIP_ROUNDS_APART && !r->stepped && r->step >= r->options.steps &&
+           !r->orders.alone && !r->orders.stop;
 }
 
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *r)
@@ -194,7 +194,7 @@ static bool has_failed(const struct gossip_rounds *r)
 static bool must_leave(const struct gossip_rounds *r)
 {
     bool failed = has_failed(r) || !r->complete;
-    bool done = r->state == GOSSIP_ROUNDS_FINISHED && r->rested && r->orders.leave;
+    bool done = r->state == GOSSIP_ROUNDS_FINISHED && !r->collects && r->orders.leave;
 
     return r->state < GOSSIP_ROUNDS_LEAVING &&
            ((must_stop(r) && !gossip_rounds_stand(r)) || done || (failed && !r->orders.fetch));
@@ -212,15 +212,10 @@ static void look(struct gossip_rounds *r)
         enter(r, GOSSIP_ROUNDS_TRAINING);
     if (!trains(r))
         return;
-    if (ends_with_another(r)) {
-        r->orders.fetch = true;
-        r->apart = false;
-    }
+    r->orders.fetch |= ends_with_another(r);
     bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
-    if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses) {
+    if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses)
         enter(r, GOSSIP_ROUNDS_TRAINING);
-        r->collects = true;
-    }
     if (over) {
         r->ended_alone = r->step < r->options.steps;
         enter(r, GOSSIP_ROUNDS_FINISHED);
@@ -266,7 +261,8 @@ static struct gossip_rounds_next boundary(struct gossip_rounds *r)
 
 static struct gossip_rounds_next end(struct gossip_rounds *r)
 {
-    bool nothing = !r->complete && !r->orders.stop, alone = r->ended_alone && r->bereft;
+    bool nothing = !r->complete && !r->orders.stop,
+         alone = r->ended_alone && r->model == GOSSIP_ROUNDS_BEREFT;
     bool failed = has_failed(r) || nothing || alone;
 
     BASE_ASSERT(r->state == GOSSIP_ROUNDS_LEFT && r->doing == GOSSIP_ROUNDS_WAIT);
@@ -292,41 +288,42 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
 // A model that is another node's, or that is not the cluster's, does not count.
 static struct gossip_rounds_next merge(struct gossip_rounds *r)
 {
-    BASE_ASSERT(r->state == GOSSIP_ROUNDS_FINISHED && r->rested);
+    BASE_ASSERT(r->state == GOSSIP_ROUNDS_FINISHED && !r->collects);
     r->orders.merge = false;
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MERGE);
-    next.gives = !r->borrowed && !r->ended_alone && !r->apart;
+    next.gives = r->model != GOSSIP_ROUNDS_BORROWED && r->model != GOSSIP_ROUNDS_APART && !r->ended_alone;
     return next;
 }
 
 static struct gossip_rounds_next adopt(struct gossip_rounds *r)
 {
-    BASE_ASSERT(r->tells);
-    r->tells = false;
-    return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_ADOPT, .change = r->change, .step = r->step};
+    const enum gossip_learner_change change = r->change;
+
+    r->change = GOSSIP_LEARNER_UNCHANGED;
+    return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_ADOPT, .change = change, .step = r->step};
 }
 
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
-    if (r->tells)
+    if (r->change)
         return adopt(r);
     if (r->stepped && !r->open && !takes_another_model(r)) // the boundary of these steps comes first
         return boundary(r);
     look(r);
     if (trains(r))
         catch_up(r);
-    if (r->tells)
+    if (r->change)
         return adopt(r);
     switch (r->state) {
     case GOSSIP_ROUNDS_TRAINING:
         return gossip_rounds_stand(r) ? act(r, GOSSIP_ROUNDS_WAIT) : train(r);
     case GOSSIP_ROUNDS_FINISHED:
-        if (r->rested && r->orders.merge)
+        if (!r->collects && r->orders.merge)
             return merge(r);
-        return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);
+        return r->collects ? meet(r, false) : act(r, GOSSIP_ROUNDS_WAIT);
     case GOSSIP_ROUNDS_PAUSED:
-        return r->rested ? act(r, GOSSIP_ROUNDS_WAIT) : meet(r, false);
+        return r->collects ? meet(r, false) : act(r, GOSSIP_ROUNDS_WAIT);
     case GOSSIP_ROUNDS_LEAVING:
         if (r->complete)
             return meet(r, false);
@@ -349,7 +346,8 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     r->doing = GOSSIP_ROUNDS_WAIT;
     r->step = step;
     r->stepped = true;
-    r->open = r->borrowed = false;
+    r->open = false;
+    r->model = GOSSIP_ROUNDS_OWN;
     r->result = result;
     r->step_scale = step_scale;
     r->unusable_in_row = is_unusable(r) ? r->unusable_in_row + 1 : 0;
@@ -398,9 +396,8 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met, bool a
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_MEET);
     r->doing = GOSSIP_ROUNDS_WAIT;
-    r->rested = !r->meet.meets;
     if (r->meet.meets)
-        r->apart = apart;
+        r->model = apart ? GOSSIP_ROUNDS_APART : GOSSIP_ROUNDS_OWN;
     if (r->meet.last)
         enter(r, GOSSIP_ROUNDS_LEFT);
     r->collects &= r->meet.meets;
@@ -421,10 +418,10 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
     r->doing = GOSSIP_ROUNDS_WAIT;
-    r->bereft = !complete;
+    r->model = complete ? GOSSIP_ROUNDS_BORROWED : GOSSIP_ROUNDS_BEREFT;
     if (!complete)
         return;
-    r->complete = r->borrowed = true;
+    r->complete = true;
     r->stepped = r->open = r->collects = false;
     r->result = GOSSIP_LEARNER_DONE;
     r->round = round;
@@ -441,7 +438,7 @@ void gossip_rounds_returned(struct gossip_rounds *r)
     r->returns_in_row = soon ? r->returns_in_row + 1 : 1;
     r->returns++;
     r->returned_round = r->round;
-    r->stepped = r->open = r->rested = false;
+    r->stepped = r->open = false;
     r->result = GOSSIP_LEARNER_DONE;
     tell(r, GOSSIP_LEARNER_RETURNED);
 }

@@ -23,7 +23,8 @@
 
 #define GOSSIP_ROUNDS_RETURNS_MAX                                                                            \
     8u // times that a node returns to its last good model, each within GOSSIP_ROUNDS_RETURN_SPAN rounds of
-       // the one before, after which it ends with status 1
+       // the one before, after which it ends with status 1. (With 5, two of six nodes ended after a rate that
+       // was too high for 8 rounds: neighbours that had not returned yet pulled them up again.)
 #define GOSSIP_ROUNDS_RETURN_SPAN 500u
 
 #define GOSSIP_ROUNDS_NEAR 8u // rounds by which neighbours in lock-step may differ; the exchange ensures it
@@ -46,6 +47,13 @@ enum gossip_rounds_state {
     GOSSIP_ROUNDS_FINISHED, // the last step is done; lingers
     GOSSIP_ROUNDS_LEAVING,  // about to take the final state
     GOSSIP_ROUNDS_LEFT,
+};
+
+enum gossip_rounds_model { // whose it is
+    GOSSIP_ROUNDS_OWN,
+    GOSSIP_ROUNDS_APART,    // its own, and few of the latest rounds had an exchange
+    GOSSIP_ROUNDS_BORROWED, // a donor's; no step was taken since
+    GOSSIP_ROUNDS_BEREFT,   // its own: no donor gave another
 };
 
 enum gossip_order_kind {
@@ -110,16 +118,12 @@ struct gossip_rounds {
     bool open;                         // ... by an earlier process, or their exchange is left to the next one
     enum gossip_learner_result result; // ... and what became of them
     float step_scale;                  // of those steps
-    bool tells;                        // the learner is to be told of `change`
-    enum gossip_learner_change change;
+    enum gossip_learner_change change; // of which the learner is to be told
+    enum gossip_rounds_model model;
     bool away;
-    bool rested;      // no step was taken since the latest boundary
-    bool collects;    // it stood still or was away: updates received meanwhile come before a step
+    bool collects;    // it stands still, or was away: updates received meanwhile come first
     bool complete;    // the vectors are worth a checkpoint
     bool ended_alone; // before the last step
-    bool bereft;      // it could get no model of a finished node
-    bool apart;       // it made few exchanges lately, and has not fetched a model for that
-    bool borrowed;    // the model is a donor's; no step was taken since
     unsigned unusable_in_row;
     uint64_t unusable_rounds;         // in a row, so far
     unsigned returns_in_row;          // to the last good model, each soon after the one before

@@ -36,13 +36,20 @@ static const unsigned arrows[] = {
     [GOSSIP_LIFE_ENDED] = 0,
 };
 
+void life_reach(struct gossip_life *life, enum life_course course)
+{
+    if (life->course < course)
+        life->course = course;
+}
+
 void life_enter(struct gossip_life *life, enum gossip_life_state state)
 {
     BASE_ASSERT(life->state != GOSSIP_LIFE_ENDED);
     BASE_ASSERT(state == GOSSIP_LIFE_ENDED || (arrows[life->state] & (1u << state)));
     life->state = state;
     life->state_ns = life->now_ns;
-    life->has_trained |= state == GOSSIP_LIFE_TRAINING;
+    if (state == GOSSIP_LIFE_TRAINING)
+        life_reach(life, LIFE_TRAINED);
 }
 
 // -- actions

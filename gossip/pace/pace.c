@@ -9,7 +9,6 @@
 #define MS            1000000ull
 #define FAIR_PART     5u          // of the time: the most that is waited for one neighbour without exchanges
 #define LOST_NS       (2000 * MS) // for a broken link: it is back, or the neighbour is known to be dead
-#define LONG_STEPS    4u          // a neighbour that is behind may take this many times this node's own steps
 #define SLOW_TIMES    4u          // an edge is slow if it takes this many times the fastest other one
 #define SLOW_LEAST_NS (20 * MS)   // ... and at least this: below it is the noise of a busy host
 #define RETRY_DOUBLES 6u          // after a refusal: 1 ms, up to 64 ms
@@ -331,13 +330,8 @@ float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pac
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
     const uint64_t usual = SLOW_TIMES * gossip_answers_median(&peer->answers);
-    const uint64_t steps = LONG_STEPS * (pace->begun_ns - pace->began_ns);
 
-    if (!is_flying(peer))
-        return UINT64_MAX;
-    if (peer->flight == GOSSIP_PACE_OPEN)
-        return peer->sent_ns + pace->options.ceiling_ns + usual;
-    return peer->sent_ns + larger(pace->options.ceiling_ns, steps) + usual;
+    return is_flying(peer) ? peer->sent_ns + pace->options.ceiling_ns + usual : UINT64_MAX;
 }
 
 // -- boundaries
@@ -359,9 +353,9 @@ static const struct gossip_pace_next go_on = {.todo = GOSSIP_PACE_LEAVE};
 // In async only while the neighbour goes on asking: it has made the exchanges of this node's rounds.
 static bool has_met(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    if (peer->clock < pace->round)
-        return false;
-    return is_sync(pace) || (pace->rounds - peer->met <= pace->n_peers && !peer->ended);
+    const bool goes_on = pace->rounds - peer->met <= pace->n_peers && !peer->ended;
+
+    return peer->clock >= pace->round && (is_sync(pace) || goes_on);
 }
 
 static size_t count_live(const struct gossip_pace *pace)
@@ -373,10 +367,10 @@ static size_t count_live(const struct gossip_pace *pace)
     return live;
 }
 
-static bool are_all_shut(const struct gossip_pace *pace)
+static bool are_all_spent(const struct gossip_pace *pace)
 {
     for (size_t i = 0; i < pace->n_peers; i++)
-        if (pace->peers[i]->tie != GOSSIP_PACE_SHUT && !gossip_pace_spent(pace, pace->peers[i]))
+        if (!gossip_pace_spent(pace, pace->peers[i]))
             return false;
     return pace->n_peers > 0;
 }
@@ -385,7 +379,7 @@ static bool are_all_shut(const struct gossip_pace *pace)
 static struct gossip_pace_next wait_for_edge(const struct gossip_pace *pace)
 {
     const uint64_t until_ns = pace->begun_ns + pace->options.ceiling_ns;
-    const bool alone = pace->others && count_live(pace) == 0 && !are_all_shut(pace);
+    const bool alone = pace->others && count_live(pace) == 0 && !are_all_spent(pace);
 
     return alone && pace->now_ns < until_ns ? wait_for(GOSSIP_PACE_FOR_EDGE, NULL, until_ns) : go_on;
 }
@@ -423,7 +417,6 @@ static struct gossip_pace_next meet_partner(const struct gossip_pace *pace, stru
         return wait_for_link(pace, peer);
     case GOSSIP_PACE_RESYNCS:
     case GOSSIP_PACE_APART:
-    case GOSSIP_PACE_SHUT:
     case GOSSIP_PACE_TIES:
         break;
     }

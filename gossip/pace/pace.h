@@ -20,7 +20,6 @@ enum gossip_pace_mode {
 };
 
 enum gossip_pace_tie {   // what an edge allows
-    GOSSIP_PACE_SHUT,    // nothing, for good: the two ends scale their data differently
     GOSSIP_PACE_APART,   // nothing: there is no link, or the neighbour is refused for a while
     GOSSIP_PACE_LOST,    // the link has just broken: it comes back, or the view drops the neighbour
     GOSSIP_PACE_BEGINS,  // the two ends compare their states, which takes one answer

@@ -59,7 +59,7 @@ static void find_answers(const struct node_status *s, struct answers *answers)
     double times[LIMIT_NEIGHBOURS];
     *answers = (struct answers){.count = 0};
     for (size_t i = 0; i < s->n_edges && answers->count < LIMIT_NEIGHBOURS; i++) {
-        const struct node_edge_status *edge = &s->edges[i].edge;
+        const struct gossip_edge_info *edge = &s->edges[i].edge;
         if (edge->state != GOSSIP_EDGE_LIVE || edge->answer_median_ns == 0)
             continue;
         times[answers->count++] = (double)edge->answer_median_ns;

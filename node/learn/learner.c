@@ -219,7 +219,7 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
         snprintf(cause, bytes, "%s", l->refused);
     else if (l->checkpoint_failed)
         snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
-    else if (l->rounds.ended_alone && l->rounds.bereft)
+    else if (l->rounds.ended_alone && l->rounds.model == GOSSIP_ROUNDS_BEREFT)
         snprintf(cause, bytes, "all others have finished, and the model of none of them could be fetched");
 }
 

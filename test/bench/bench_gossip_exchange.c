@@ -160,7 +160,7 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
     way->journal = mkstemp(path);
     BASE_ASSERT(way->journal >= 0);
     (void)unlink(path);
-    way->edge->linked = true;
+    gossip_edge_enter(way->exchange, way->edge, GOSSIP_EDGE_HELLO);
     gossip_edge_resume(way->exchange, way->edge);
     bench_fill(BENCH_GAUSSIAN, 2, way->exchange->model, d); // first the model of the other end
     run_prepare(way);

@@ -20,7 +20,7 @@ enum { NEIGHBOURS = 2, LEAD = 8, MEMBERS = 3, OVERLAP = 16 };
 
 // -- states
 
-enum peer_kind { SHUT, APART, LOST, BEGINS, RESYNCS, FREE, REFUSED, OPEN, PARKED, LOOSE, PEER_KINDS };
+enum peer_kind { APART, LOST, BEGINS, RESYNCS, FREE, REFUSED, OPEN, PARKED, LOOSE, PEER_KINDS };
 enum past { FRESH, LONG_SPENT, SLOW, PASTS };          // how long it was waited for; how fast it answers
 enum meets { PARTNER, OTHER, UNKNOWN, NOBODY, MEETS }; // whom the plan names
 enum place { BESIDE, BEHIND, AHEAD, PLACES };          // of this node in the cluster
@@ -68,8 +68,8 @@ static void must(const struct scene *scene, bool good, const char *what)
 
 static void set_peer(struct gossip_pace_peer *peer, const struct one *one)
 {
-    static const enum gossip_pace_tie ties[] = {GOSSIP_PACE_SHUT,   GOSSIP_PACE_APART,   GOSSIP_PACE_LOST,
-                                                GOSSIP_PACE_BEGINS, GOSSIP_PACE_RESYNCS, GOSSIP_PACE_LIVE};
+    static const enum gossip_pace_tie ties[] = {GOSSIP_PACE_APART, GOSSIP_PACE_LOST, GOSSIP_PACE_BEGINS,
+                                                GOSSIP_PACE_RESYNCS, GOSSIP_PACE_LIVE};
     const uint64_t usual_ns = one->past == SLOW ? 300 * MS : MS;
 
     peer->tie = ties[one->kind < FREE ? one->kind : FREE];

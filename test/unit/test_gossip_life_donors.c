@@ -182,36 +182,6 @@ static void of_two_reports_the_higher_round_is_believed(void **state)
     assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (900 + 100) + 256);
 }
 
-// Two of four are ahead, and one of these two has not reported yet: the report of the other may be true.
-static void the_highest_report_is_believed_while_another_is_missing(void **state)
-{
-    const struct gossip_life_action *ask;
-    (void)state;
-    life_world_init(&w);
-    w.options.steps = 0;
-    life_world_begin(&w);
-    others_train_and_are_linked(4);
-    life_world_progress(&w, 1, 15);
-    life_world_progress(&w, 2, 36);
-    life_world_progress(&w, 3, 9000);
-    life_world_look(&w);
-    wants();
-    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (9000 + 100) + 256);
-    life_world_progress(&w, 4, 9100);
-    life_world_tell(&w,
-                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
-    ask = life_world_last(&w, GOSSIP_LIFE_ASK);
-    assert_int_equal(ask->round, 4 * (9000 + 100) + 256);
-    life_world_progress(&w, 4, 40); // all have reported: only one is that far ahead
-    life_world_tell(&w,
-                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
-    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (40 + 100) + 256);
-    life_world_progress(&w, 4, 0); // it may have fetched a model just now
-    life_world_tell(&w,
-                    (struct gossip_life_event){.kind = GOSSIP_LIFE_LINKED, .peer = w.member[1].record.id});
-    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (9000 + 100) + 256);
-}
-
 // It may have been away as long as this node: its model is no better.
 static void a_node_that_is_far_behind_asks_no_member_that_is_as_far(void **state)
 {
@@ -252,7 +222,6 @@ int main(void)
         RULE(a_donor_may_report_no_more_than_the_cluster_can_have_reached),
         RULE(without_any_report_the_last_step_is_the_limit),
         RULE(of_two_reports_the_higher_round_is_believed),
-        RULE(the_highest_report_is_believed_while_another_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,11 +29,13 @@ static void a_node_that_is_held_out_waits(void **state)
     assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_HELD_OUT);
     life_world_pass(&w, 4900 * MS);
     assert_true(w.learner_paused);
-    all_train_at(100, 400);
     life_world_pass(&w, 200 * MS);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
+    all_train_at(100, 400);
+    life_world_look(&w);
     assert_false(w.learner_paused);
     assert_false(w.flags & GOSSIP_RECORD_PAUSED);
-    // It kept listening meanwhile: no step with its own model comes in between.
+    // No step with its own model comes in between.
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE));
     assert_true(w.started_away);
@@ -47,9 +49,10 @@ static void a_node_held_out_within_reach_goes_on_behind_the_others(void **state)
     life_world_train(&w);
     w.self.held_until_ns = w.now_ns + 5 * SECOND;
     life_world_look(&w);
-    all_train_at(100, 180);
     life_world_clear(&w);
     life_world_pass(&w, 5 * SECOND);
+    all_train_at(100, 180);
+    life_world_look(&w);
     assert_false(w.learner_paused);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 1);
@@ -77,6 +80,8 @@ static void a_node_that_has_just_fetched_takes_the_round_instead(void **state)
     for (uint64_t held = 1; held <= 61; held += 60) {
         fetch_while_held_out(held * SECOND - 500 * MS);
         life_world_pass(&w, held * SECOND);
+        all_train_at(100, 401);
+        life_world_look(&w);
         assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
         assert_int_equal(w.started_round, 401);
         assert_false(w.learner_paused);
@@ -87,16 +92,14 @@ static void a_node_that_has_just_fetched_takes_the_round_instead(void **state)
 
 // On a slow link the blocks of its edges take longer than the reach. A second fetch would end these edges,
 // and they would begin anew again.
-static void a_node_that_fetched_while_it_was_held_out_waits_for_its_edges_and_goes_on(void **state)
+static void a_node_that_fetched_while_it_was_held_out_goes_on(void **state)
 {
     (void)state;
     fetch_while_held_out(3 * SECOND);
-    w.self.edges_live = false;
-    life_world_pass(&w, 6 * SECOND);
-    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
+    life_world_pass(&w, 4 * SECOND);
+    assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_NO_WORD);
     for (size_t i = 1; i < w.count; i++)
         life_world_progress(&w, i, 600);
-    w.self.edges_live = true;
     life_world_look(&w);
     assert_false(w.learner_paused);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
@@ -109,34 +112,6 @@ static void a_node_that_fetched_while_it_was_held_out_waits_for_its_edges_and_go
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 2);
     life_world_end(&w);
-    life_world_init(&w);
-}
-
-// A step before its edges are there would be one alone; where it is then counts from the round that it took.
-static void a_node_that_was_held_out_waits_for_its_edges(void **state)
-{
-    const uint64_t rounds[] = {181, 250, 300};
-
-    (void)state;
-    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
-        life_world_init(&w);
-        life_world_train(&w);
-        w.self.held_until_ns = w.now_ns + 5 * SECOND;
-        life_world_look(&w);
-        all_train_at(100, 180);
-        w.self.edges_live = false;
-        life_world_pass(&w, 6 * SECOND);
-        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
-        assert_int_equal(w.started_round, 180);
-        for (size_t i = 1; i < w.count; i++)
-            life_world_progress(&w, i, rounds[k]);
-        w.self.edges_live = true;
-        life_world_look(&w);
-        assert_false(w.learner_paused);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), k == 2);
-        assert_int_equal(w.started_round, k == 1 ? 250 : 180);
-        life_world_end(&w);
-    }
     life_world_init(&w);
 }
 
@@ -160,72 +135,6 @@ static void after_being_cut_off_a_node_goes_on_at_the_round_of_the_others(void *
     life_world_look(&w);
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
     assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
-}
-
-// The others close the graph around it. They find it there again once it knows that it can go on.
-static void a_node_that_was_cut_off_does_not_count_until_it_knows_its_round(void **state)
-{
-    (void)state;
-    for (uint64_t others = 102; others <= 160; others += 58) {
-        life_world_init(&w);
-        life_world_train(&w);
-        all_train_at(100, 100);
-        w.self.cut_off = true;
-        life_world_look(&w);
-        assert_false(w.flags & COUNTS);
-        assert_true(w.flags & GOSSIP_RECORD_TRAINING); // it has a model and has begun
-        w.self.edges_live = false;
-        life_world_pass(&w, 5 * SECOND);
-        w.self.cut_off = false;
-        life_world_pass(&w, SECOND);
-        assert_false(w.flags & COUNTS);
-        all_train_at(100, others);
-        life_world_look(&w);
-        assert_true(w.flags & COUNTS);
-        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), others == 160); // takes their round
-        w.self.edges_live = true;
-        life_world_look(&w);
-        assert_false(w.learner_paused);
-        life_world_end(&w);
-    }
-    life_world_init(&w);
-}
-
-// It was within reach when it came back, but no longer when its edges are live: its model is still its own.
-static void a_node_that_waited_long_with_its_own_model_takes_another_one(void **state)
-{
-    const uint64_t rounds[] = {102, 160, 900};
-
-    (void)state;
-    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
-        life_world_init(&w);
-        life_world_train(&w);
-        all_train_at(100, 100);
-        w.self.cut_off = true;
-        life_world_look(&w);
-        w.self.edges_live = false;
-        life_world_pass(&w, 5 * SECOND);
-        w.self.cut_off = false;
-        life_world_pass(&w, SECOND);
-        all_train_at(100, 102);
-        life_world_look(&w);
-        assert_int_equal(gossip_life_pauses(w.life), GOSSIP_LIFE_EDGES);
-        life_world_clear(&w);
-        all_train_at(100, rounds[k]);
-        life_world_pass(&w, SECOND);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
-        w.self.edges_live = true;
-        life_world_look(&w);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), k == 2);
-        assert_int_equal((w.flags & COUNTS) != 0, k < 2);
-        if (k == 1)
-            assert_int_equal(w.started_round, 160);
-        if (k == 2)
-            assert_true(comes_before(GOSSIP_LIFE_FETCH_AGAIN, GOSSIP_LIFE_PAUSE)); // no step in between
-        life_world_end(&w);
-    }
-    life_world_init(&w);
 }
 
 // No member reports anything: the node goes on after a while.
@@ -415,11 +324,8 @@ int main(void)
         RULE(a_node_that_is_held_out_does_not_begin),
         RULE(a_node_held_out_within_reach_goes_on_behind_the_others),
         RULE(a_node_that_has_just_fetched_takes_the_round_instead),
-        RULE(a_node_that_fetched_while_it_was_held_out_waits_for_its_edges_and_goes_on),
-        RULE(a_node_that_was_held_out_waits_for_its_edges),
+        RULE(a_node_that_fetched_while_it_was_held_out_goes_on),
         RULE(after_being_cut_off_a_node_goes_on_at_the_round_of_the_others),
-        RULE(a_node_that_was_cut_off_does_not_count_until_it_knows_its_round),
-        RULE(a_node_that_waited_long_with_its_own_model_takes_another_one),
         RULE(a_node_does_not_wait_for_reports_for_ever),
         RULE(a_node_that_is_cut_off_waits_while_others_should_be_there),
         RULE(a_node_that_no_neighbour_answered_asks_where_the_others_are),

@@ -297,42 +297,6 @@ static void a_node_that_fetched_again_waits_for_its_edges(void **state)
     assert_false(w.learner_paused);
 }
 
-// On a slow link the blocks of its edges take more rounds than the reach, and so would another fetch.
-static void a_node_that_waited_long_for_its_edges_takes_the_round_of_the_cluster(void **state)
-{
-    const uint64_t rounds[] = {404, 440, 900, 1000};
-
-    (void)state;
-    for (size_t k = 0; k < sizeof rounds / sizeof rounds[0]; k++) {
-        life_world_init(&w);
-        life_world_train(&w);
-        w.self.edges_live = false;
-        all_train_at(100, 100);
-        w.now_ns += 10 * SECOND;
-        all_train_at(100, 400);
-        life_world_look(&w);
-        wants();
-        fetched(401);
-        life_world_clear(&w);
-        all_train_at(401, rounds[k]);
-        life_world_pass(&w, SECOND);
-        assert_true(w.learner_paused);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
-        w.self.edges_live = true;
-        life_world_look(&w);
-        assert_false(w.learner_paused);
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 0);
-        // It never jumps to the last step.
-        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), k < 3);
-        if (k < 3) {
-            assert_int_equal(w.started_round, rounds[k]);
-            assert_true(life_world_last(&w, GOSSIP_LIFE_START) < life_world_last(&w, GOSSIP_LIFE_PAUSE));
-        }
-        life_world_end(&w);
-    }
-    life_world_init(&w);
-}
-
 static void a_process_that_was_stopped_within_reach_takes_the_round_of_the_others(void **state)
 {
     (void)state;
@@ -386,25 +350,6 @@ static void a_slow_node_was_not_away(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_START), 0);
 }
 
-static void a_node_that_ran_ahead_alone_takes_the_model_of_several(void **state)
-{
-    (void)state;
-    life_world_init(&w);
-    life_world_train(&w);
-    for (size_t i = 1; i < w.count; i++)
-        life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
-    life_world_pass(&w, 20 * SECOND);
-    assert_false(w.learner_paused); // as far as it knows, it is alone
-    all_train_at(900, 200);
-    for (size_t i = 1; i < w.count; i++)
-        life_world_state(&w, i, GOSSIP_MEMBER_ALIVE);
-    life_world_look(&w);
-    w.now_ns += SECOND;
-    all_train_at(900, 200);
-    life_world_look(&w);
-    assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_FETCH_AGAIN), 1);
-}
-
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
@@ -423,11 +368,9 @@ int main(void)
         RULE(a_process_that_was_stopped_fetches_if_it_is_far_behind),
         RULE(a_process_that_was_stopped_looks_at_the_others),
         RULE(a_node_that_fetched_again_waits_for_its_edges),
-        RULE(a_node_that_waited_long_for_its_edges_takes_the_round_of_the_cluster),
         RULE(a_process_that_was_stopped_within_reach_takes_the_round_of_the_others),
         RULE(a_node_that_was_away_goes_to_the_members_that_are_ahead),
         RULE(a_slow_node_was_not_away),
-        RULE(a_node_that_ran_ahead_alone_takes_the_model_of_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

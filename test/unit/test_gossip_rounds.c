@@ -49,7 +49,7 @@ static void a_borrowed_model_does_not_count_in_the_merge(void **state)
     struct gossip_rounds rounds = started();
     for (int i = 0; i < 5; i++)
         pass_round(&rounds);
-    rounds.apart = true; // its last rounds had no exchange
+    rounds.model = GOSSIP_ROUNDS_APART; // its last rounds had no exchange
     want(&rounds, GOSSIP_ROUNDS_FETCH);
     gossip_rounds_fetched(&rounds, true, 5, STEPS);
     want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
