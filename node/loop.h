@@ -32,7 +32,7 @@ struct node_loop_options {
     uint64_t instance_id;                  // random number of this process
     const char *starts_path, *events_path; // NULL: nothing is written
     uint64_t round, step;                  // done so far, from a checkpoint
-    uint64_t reach;                        // gossip_exchange_reach
+    uint64_t reach, behind;                // gossip_exchange_reach, gossip_exchange_behind
     const struct train_spread *spreads;    // [columns] of `rows` examples; NULL unless the scaling is
     uint32_t columns;                      // computed from the examples of all nodes
     uint64_t rows;

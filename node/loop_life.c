@@ -147,6 +147,7 @@ enum base_error node_loop_make_life(struct node_loop *loop)
     options.round = loop->options.round;
     options.step = loop->options.step;
     options.reach = loop->options.reach;
+    options.behind = loop->options.behind;
     options.told_shard = loop->options.told_shard;
     options.now_ns = node_clock_ns();
     struct gossip_control *control = node_cluster_control(loop->cluster);

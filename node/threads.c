@@ -62,6 +62,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .round = begins.round,
                                         .step = begins.step,
                                         .reach = gossip_exchange_reach(s->exchange),
+                                        .behind = gossip_exchange_behind(s->exchange),
                                         .resumed = s->resumed,
                                         .spreads = s->scaling ? s->scaling->own : NULL,
                                         .columns = s->scaling ? (uint32_t)s->scaling->columns : 0,

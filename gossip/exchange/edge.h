@@ -15,6 +15,7 @@ struct gossip_edge {
     enum gossip_edge_state state;
     bool linked;                     // also while it is barred
     bool begins;                     // late, with a RESYNC, when this node begins its first round
+    bool agreed;                     // both ends have begun it at the seed model: it is never late again
     struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;        // of the next exchange

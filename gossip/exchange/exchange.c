@@ -2,6 +2,15 @@
 // be started, and ends the trainer's round if it can end.
 #include "gossip/exchange/state.h"
 
+// Members that stop before this node are no news any more.
+static void note_furthest(struct gossip_exchange *exchange)
+{
+    const uint64_t furthest = gossip_news_furthest(&exchange->pace.news);
+
+    if (furthest > exchange->furthest)
+        exchange->furthest = furthest;
+}
+
 // A packet has the round in which its sender made it. One that is sent again may be old.
 static void note_round(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        const struct gossip_exchange_message *theirs)
@@ -11,6 +20,7 @@ static void note_round(struct gossip_exchange *exchange, struct gossip_edge *edg
         edge->pace_ns = theirs->pace_ns;
     gossip_pace_hear(&exchange->pace, &edge->pace, theirs->clock);
     gossip_news_read(&exchange->pace.news, theirs->clock, theirs->news, theirs->news_bytes);
+    note_furthest(exchange);
 }
 
 // The sender's view has an edge that this node's view does not have: it waits for no answer.
@@ -210,6 +220,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_NEWS:
         gossip_news_members(&exchange->pace.news, event->news.reports, event->news.count,
                             event->news.members);
+        note_furthest(exchange);
         if (event->news.alone)
             gossip_pace_left(&exchange->pace);
         break;

@@ -203,6 +203,10 @@ void gossip_exchange_replace(struct gossip_exchange *exchange, const float *mode
 // Beyond that, catching up by exchanges costs more than a RESYNC.
 uint64_t gossip_exchange_reach(const struct gossip_exchange *exchange);
 
+// Of a resumed node: how many rounds the furthest member in training was ahead of it when its state was
+// stored. Async: those rounds were not missed.
+uint64_t gossip_exchange_behind(const struct gossip_exchange *exchange);
+
 // When to send TIMER next (monotonic ns), UINT64_MAX for never.
 uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange);
 

@@ -127,6 +127,7 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
         gossip_journal_drop(exchange, edge);
         gossip_edge_drop_correction(exchange, edge);
     }
+    edge->agreed = true;
     gossip_edge_resume(exchange, edge);
 }
 
@@ -141,10 +142,13 @@ static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *e
 
 // Two ends that have never met have the seed model as r. Long after the start it is far from both models, and
 // an entry of x - r that only one end sends moves both by half the distance from the seed. A RESYNC costs the
-// bytes of about 2 d/k exchanges, so it pays for models that are older than as many rounds.
+// bytes of about 2 d/k exchanges, so it pays for models that are older than as many rounds. An edge that was
+// there from the start meets at its turn, however late that is, and whether its nodes were stopped before or
+// not.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->epoch == 0 && edge->sequence == 0 && exchange->age > gossip_exchange_reach(exchange);
+    return edge->epoch == 0 && edge->sequence == 0 && !edge->agreed &&
+           exchange->age > gossip_exchange_reach(exchange);
 }
 
 // While a resumed node waits, its view grows, and edges come that the graph of all does not have: their
@@ -168,7 +172,8 @@ static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actio
     gossip_edge_send(actions, edge, &message);
 }
 
-static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
+// True: the stored answer is to be replayed.
+static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                     const struct gossip_hello *theirs, bool settles, struct gossip_exchange_actions *actions)
 {
     bool same_epoch = theirs->epoch == edge->epoch;
@@ -193,15 +198,16 @@ static void compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         edge->alarm_ns = exchange->now_ns + gossip_edge_patience(exchange, edge);
     } else if (same_epoch && theirs->sequence + 1 == edge->sequence &&
                packet_is(&edge->answer, theirs->epoch, theirs->sequence)) {
-        replay_answer(edge, actions);
         if (settles) // the peer is behind our open request, too
             discard_request(edge);
         if (!edge->request.held)
             gossip_edge_resume(exchange, edge);
+        return true;
     } else {
         edge->mismatches++;
         begin_resync(exchange, edge, theirs, actions);
     }
+    return false;
 }
 
 // The peer may have opened the edge anew, and what was sent to it before is lost then. So a block that is out
@@ -234,6 +240,7 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     // HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
+    bool replays = false;
 
     compress_history_forget(&edge->sent); // the peer may have restarted, or refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
@@ -246,12 +253,14 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
         gossip_edge_resume(exchange, edge);
         asks = false;
     } else {
-        compare(exchange, edge, theirs, settles, actions);
+        replays = compare(exchange, edge, theirs, settles, actions);
     }
     if (asks) {
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
         reopened(exchange, edge, actions);
     }
+    if (replays) // behind the answer: a peer that has just been linked takes nothing before it
+        replay_answer(edge, actions);
     // A peer that opens the edge after us has not heard our own question, and only its answer settles an open
     // request.
     if (asks && edge->state == GOSSIP_EDGE_HELLO && edge->repeats == 0)

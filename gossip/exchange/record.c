@@ -119,7 +119,8 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 
 // The progress of node and edge as the drift correction counts it, so that a resumed node continues as if it
 // had not stopped.
-#define PROGRESS_BYTES (2 * 8 + 2 * 4 + 3 * 8 + 2 * 4 + 1)
+#define PROGRESS_BYTES (3 * 8 + 2 * 4 + 3 * 8 + 2 * 4 + 1)
+enum { HAS_SUM = 1, HAS_AGREED = 2 };
 
 // The sum of all corrections has rounding errors of its own, by which two runs would differ: it is stored
 // with the first edge.
@@ -143,10 +144,21 @@ static void restore_sum(struct gossip_exchange *exchange, struct base_reader *re
         gossip_sum_again(exchange);
 }
 
+static uint64_t behind(const struct gossip_exchange *exchange)
+{
+    return exchange->furthest > exchange->pace.round ? exchange->furthest - exchange->pace.round : 0;
+}
+
+uint64_t gossip_exchange_behind(const struct gossip_exchange *exchange)
+{
+    return exchange->behind;
+}
+
 // `sum`: for the edge that contains it, else NULL.
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const float *sum, struct base_writer *writer)
 {
+    base_write_u64(writer, behind(exchange));
     base_write_u64(writer, exchange->counted);
     base_write_u64(writer, exchange->pace.rounds - edge->pace.met);
     base_write_f32(writer, exchange->step_scale);
@@ -156,7 +168,7 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_f64(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
-    base_write_u8(writer, sum != NULL);
+    base_write_u8(writer, (uint8_t)((sum ? HAS_SUM : 0) | (edge->agreed ? HAS_AGREED : 0)));
     uint8_t *room = sum ? base_write_room(writer, exchange->options.parameters * sizeof *sum) : NULL;
     if (room)
         exchange->options.kernels->download(room, sum, exchange->options.parameters * sizeof *sum);
@@ -170,7 +182,8 @@ static bool is_count(double value)
 static enum base_error restore_progress(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         struct base_reader *reader)
 {
-    uint64_t counted = base_read_u64(reader), missed = base_read_u64(reader);
+    const uint64_t was_behind = base_read_u64(reader), counted = base_read_u64(reader),
+                   missed = base_read_u64(reader);
     float step_scale = base_read_f32(reader), lately = base_read_f32(reader);
     double progress = base_read_f64(reader);
 
@@ -179,17 +192,22 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     edge->prepared = base_read_f64(reader);
     edge->since = base_read_f32(reader);
     edge->absence = base_read_f32(reader);
-    if (base_read_u8(reader) != 0)
+    const uint8_t has = base_read_u8(reader);
+    edge->agreed = has & HAS_AGREED;
+    if (has & HAS_SUM)
         restore_sum(exchange, reader);
-    if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || !is_count((double)step_scale) ||
-        !is_count((double)lately) || !is_count(progress) || !is_count(edge->progress) ||
-        !is_count(edge->prepared) || !is_count((double)edge->since) || !is_count((double)edge->absence))
+    if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || was_behind > GOSSIP_PLAUSIBLE_COUNT ||
+        !is_count((double)step_scale) || !is_count((double)lately) || !is_count(progress) ||
+        !is_count(edge->progress) || !is_count(edge->prepared) || !is_count((double)edge->since) ||
+        !is_count((double)edge->absence))
         return BASE_EFORMAT;
     edge->pace.met = exchange->pace.rounds - missed;
     exchange->progress = progress;
     exchange->step_scale = step_scale;
     exchange->lately = lately;
     exchange->counted = counted;
+    exchange->behind = was_behind;
+    exchange->furthest = exchange->pace.round + was_behind;
     return BASE_OK;
 }
 

@@ -60,19 +60,21 @@ struct gossip_exchange {
     uint64_t wait_ns;                      // until when the open boundary waits; UINT64_MAX: it does not
 
     uint64_t now_ns;
-    uint64_t age;                        // the highest number of rounds that the published model has
-                                         // completed
-    uint64_t counted;                    // latest round whose local steps are in `rounds` and `progress`
-    float step_scale;                    // of the latest of these rounds
-    float lately;                        // step scale of the larger steps whose drift may not have been
-                                         // exchanged completely; at least step_scale
-    double progress;                     // sum of the step scales of all rounds
-    uint64_t pace_ns;                    // as last reported by the trainer
-    double log_pace;                     // logarithm of gossip_exchange_pace
-    uint64_t scaling;                    // gossip_exchange_scaling
-    bool begun;                          // resumed: a ROUND event has come
-    bool frozen;                         // gossip_exchange_freeze
-    bool regroups;                       // the latest event ended an edge of an earlier view
+    uint64_t age;      // the highest number of rounds that the published model has
+                       // completed
+    uint64_t furthest; // the highest round that a member in training has reported
+    uint64_t behind;   // resumed: rounds by which this node was behind that when its state was stored
+    uint64_t counted;  // latest round whose local steps are in `rounds` and `progress`
+    float step_scale;  // of the latest of these rounds
+    float lately;      // step scale of the larger steps whose drift may not have been
+                       // exchanged completely; at least step_scale
+    double progress;   // sum of the step scales of all rounds
+    uint64_t pace_ns;  // as last reported by the trainer
+    double log_pace;   // logarithm of gossip_exchange_pace
+    uint64_t scaling;  // gossip_exchange_scaling
+    bool begun;        // resumed: a ROUND event has come
+    bool frozen;       // gossip_exchange_freeze
+    bool regroups;     // the latest event ended an edge of an earlier view
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
     struct {

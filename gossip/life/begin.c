@@ -1,10 +1,11 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
-#define MEET_NS (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
-#define WORD_NS (10 * LIFE_SECOND) // how long others may take to report the cluster's round
-#define LOOK_NS (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
-#define GIVE_NS LIFE_SECOND        // between two sends of its statistics, which may be lost
+#define MEET_NS    (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
+#define WORD_NS    (10 * LIFE_SECOND) // how long others may take to report the cluster's round
+#define LOOK_NS    (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
+#define GIVE_NS    LIFE_SECOND        // between two sends of its statistics, which may be lost
+#define LEAST_LEAD 32u                // rounds by which nodes in async may differ at least, as in gossip/pace
 
 static bool is_late(struct gossip_life *life)
 {
@@ -264,6 +265,28 @@ static void fetch_while_counting(struct gossip_life *life, const struct life_pro
     fetch_first(life, GOSSIP_LIFE_FAR_BEHIND, others);
 }
 
+static bool stands_ready(const struct gossip_life *life)
+{
+    struct gossip_member_info self;
+
+    life->world->member(life->world->owner, 0, &self);
+    return self.record->flags & GOSSIP_RECORD_READY;
+}
+
+// The rounds that others did without it. Async: a slow node was behind before; and all that begin together,
+// after a stop of all, do so as they stood, since nodes that train are as far apart. In lock-step none is.
+static bool has_missed(const struct gossip_life *life, const struct life_progress *others, bool together)
+{
+    const uint64_t gap = life_gap(life, others), lead = life->options.reach;
+    const uint64_t missed = gap > life->options.behind ? gap - life->options.behind : 0;
+
+    if (others->round <= life->round)
+        return false;
+    if (life->options.sync || !together)
+        return !life_is_near(gap);
+    return missed > (lead > LEAST_LEAD ? lead : LEAST_LEAD);
+}
+
 // It begins in the round of the others: AWAY with a model that is behind, or with theirs if they have
 // finished (until then it counted, so that they stay). If no node trains, the newest state present is the
 // reference, and a node far from it is behind. If others train, it also asks its neighbours for their
@@ -272,9 +295,8 @@ static void go(struct gossip_life *life, bool joins)
 {
     struct life_progress own = {life->round, life->step}, others;
     const bool known = joins ? life_cluster(life, 0, &others) : life_newest(life, &others);
-    const bool behind = known && others.round > life->round;
-    const bool near = !behind || life_is_near(life_gap(life, &others)),
-               far = behind && life_is_far(life, &others);
+    const bool near = !known || !has_missed(life, &others, !joins || stands_ready(life)),
+               far = !near && life_is_far(life, &others);
     const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
 
     // Without edges no node is behind; a new node that waited with the others was never away.

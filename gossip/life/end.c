@@ -202,7 +202,9 @@ void life_consider_stop(struct gossip_life *life)
 
 bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip_life_world *world)
 {
-    return life->state == GOSSIP_LIFE_STOPPING && life->stop_round > 0 && is_left_there(life, world);
+    if (life->state != GOSSIP_LIFE_STOPPING)
+        return false;
+    return life->stop_round > 0 ? is_left_there(life, world) : !life->stops_together;
 }
 
 // All its steps are done, none of its listed peers has ever answered, and no setting says that this is

@@ -85,6 +85,7 @@ struct gossip_life_options {
     uint64_t steps;       // at which training ends: train.steps
     uint64_t local_steps; // of a round
     uint64_t reach;       // rounds that a node may miss and still continue with its own model
+    uint64_t behind;      // resumed: gossip_exchange_behind
     size_t start_members; // in the view before training begins; 0: the peer list's
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
@@ -316,9 +317,9 @@ bool gossip_life_counts(const struct gossip_life *life);     // its state is com
 // Others that have answered train, or are about to begin: event.round.others.
 bool gossip_life_others(const struct gossip_life *life);
 bool gossip_life_stopping(const struct gossip_life *life); // it was told to stop
-// Does the node keep the graph that it has, whatever the view says? Nodes that stop at one round leave one
-// after the other. One that still waits for the exchange of that round needs the neighbour with which it was
-// planned.
+// Does the node keep the graph that it has, whatever the view says? Nodes that stop leave one after the
+// other. One that still waits for the exchange of its last round needs the neighbour with which it was
+// planned, and an edge to another one would begin late.
 bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip_life_world *world);
 
 #endif

@@ -32,6 +32,13 @@ static bool is_in_a_round(const struct gossip_member_info *info)
     return gossip_life_believes(info) && (flags & GOSSIP_RECORD_TRAINING) && !(flags & GOSSIP_RECORD_PAUSED);
 }
 
+// One that was told to stop trains up to its stop round.
+static bool goes_on(const struct gossip_life *life)
+{
+    return (life->state >= GOSSIP_LIFE_TRAINING && life->state < GOSSIP_LIFE_FINISHED) ||
+           life->state == GOSSIP_LIFE_STOPPING;
+}
+
 void life_consider_news(struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -40,7 +47,7 @@ void life_consider_news(struct gossip_life *life)
     struct gossip_report reports[GOSSIP_NEWS_MEMBERS];
     struct sample sample = {.reports = reports};
 
-    if (life->state < GOSSIP_LIFE_TRAINING || life->state >= GOSSIP_LIFE_FINISHED || life->options.local)
+    if (!goes_on(life) || life->options.local)
         return;
     life_wake(life, due_ns);
     if (life->news_ns > 0 && life->now_ns < due_ns)

@@ -84,6 +84,16 @@ void gossip_news_read(struct gossip_news *news, uint64_t clock, const uint8_t *b
     }
 }
 
+uint64_t gossip_news_furthest(const struct gossip_news *news)
+{
+    uint64_t furthest = 0;
+
+    for (size_t i = 0; i < news->count; i++)
+        if (news->report[i].round < GOSSIP_NEWS_DONE && news->report[i].round > furthest)
+            furthest = news->report[i].round;
+    return furthest;
+}
+
 uint64_t gossip_news_cluster(const struct gossip_news *news, uint64_t own)
 {
     uint64_t rounds[GOSSIP_NEWS_MEMBERS + 1] = {own};

@@ -36,6 +36,8 @@ void gossip_news_hear(struct gossip_news *news, const struct gossip_id *id, uint
 // Bytes that are not whole entries are ignored.
 size_t gossip_news_write(const struct gossip_news *news, uint64_t clock, uint8_t bytes[GOSSIP_NEWS_BYTES]);
 void gossip_news_read(struct gossip_news *news, uint64_t clock, const uint8_t *bytes, size_t count);
+// The highest round of a member that still trains; 0: none is known.
+uint64_t gossip_news_furthest(const struct gossip_news *news);
 // The lower median of all rounds, with this node's own.
 uint64_t gossip_news_cluster(const struct gossip_news *news, uint64_t own);
 

@@ -183,6 +183,7 @@ void sim_life_start(struct sim_node *node)
     options.steps = o->steps;
     options.local_steps = o->local_steps ? o->local_steps : 1;
     options.reach = node->train.exchange ? gossip_exchange_reach(node->train.exchange) : 0;
+    options.behind = node->train.exchange ? gossip_exchange_behind(node->train.exchange) : 0;
     options.start_timeout_ns = options.start_timeout_ns ? options.start_timeout_ns : START_TIMEOUT_NS;
     options.linger_ns = options.linger_ns ? options.linger_ns : UINT64_MAX;
     options.now_ns = sim_node_now(node);
