@@ -117,9 +117,11 @@ static void one_false_report_does_not_change_the_round_of_the_cluster(void **sta
 }
 
 // No node trains: all were restarted. The newest state counts.
-static void restarted(uint64_t round, uint64_t newest)
+static void restarted(uint64_t round, uint64_t newest, bool sync, uint64_t behind)
 {
     life_world_init(&w);
+    w.options.sync = sync;
+    w.options.behind = behind;
     w.options.resumed = true;
     w.options.round = round;
     w.self.in_view = true;
@@ -132,21 +134,46 @@ static void restarted(uint64_t round, uint64_t newest)
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
 }
 
+// Async: nodes that train are as far apart, and a slow one has missed only what came after its stop.
+static void nodes_that_stopped_together_begin_as_they_stood(void **state)
+{
+    const uint64_t lead = 32;
+    (void)state;
+    life_world_init(&w);
+    const uint64_t most = w.options.reach > lead ? w.options.reach : lead;
+    life_world_end(&w);
+    restarted(300, 300 + most, false, 0);
+    assert_false(w.started_away);
+    assert_int_equal(w.started_round, 300);
+    life_world_end(&w);
+    restarted(300, 301 + most, false, 0);
+    assert_true(w.started_away);
+    assert_int_equal(w.started_round, 301 + most);
+    life_world_end(&w);
+    restarted(300, 350 + most, false, 50);
+    assert_false(w.started_away);
+    assert_int_equal(w.started_round, 300);
+    life_world_end(&w);
+    restarted(300, 351 + most, false, 50);
+    assert_true(w.started_away);
+    life_world_end(&w);
+}
+
 static void when_all_nodes_were_restarted_the_newest_state_wins(void **state)
 {
     (void)state;
-    restarted(300, 700);
+    restarted(300, 700, false, 0);
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 700);
     life_world_end(&w);
-    restarted(300, 309); // as far as neighbours in lock-step never are
+    restarted(300, 309, true, 0); // as far as neighbours in lock-step never are
     assert_true(w.started_away);
     assert_int_equal(w.started_round, 309);
     life_world_end(&w);
-    restarted(300, 308); // its own state is as good
+    restarted(300, 308, true, 0); // its own state is as good
     assert_int_equal(w.started_round, 300);
     life_world_end(&w);
-    restarted(700, 300);
+    restarted(700, 300, false, 0);
     assert_false(w.started_away);
     assert_int_equal(w.started_round, 700);
 }
@@ -360,6 +387,7 @@ int main(void)
         RULE(a_node_close_behind_the_others_asks_its_neighbours),
         RULE(a_resumed_node_waits_for_the_round_of_the_others),
         RULE(one_false_report_does_not_change_the_round_of_the_cluster),
+        RULE(nodes_that_stopped_together_begin_as_they_stood),
         RULE(when_all_nodes_were_restarted_the_newest_state_wins),
         RULE(a_node_that_was_away_counts_once_it_has_met_another),
         RULE(a_node_that_was_away_waits_for_a_donor),
