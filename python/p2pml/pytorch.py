@@ -13,6 +13,7 @@ import torch
 
 from . import _defaults, errors, torchrun
 from ._adam import SecondMoments, is_adam
+from ._beside import Reports
 from ._flat import Named, Parameters, order
 from ._state import Averaged, State, compare_rates
 from .node import RESTORED, TAKEN, Node, Round
@@ -103,7 +104,7 @@ def _watch() -> None:
         _watching = _register(look)
 
 
-class Attachment:
+class Attachment(Reports):
     """The result of :func:`attach`. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
     def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named, scheduler: Any = None,
@@ -130,7 +131,7 @@ class Attachment:
         self._total = 0            # steps of the cluster; 0: no end
         self._over = False         # the cluster's training has ended
         self._alone = 0            # steps after the node's end
-        self._losses: List[float] = []  # reported since the last exchange
+        self._losses = []
 
     def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
@@ -305,9 +306,7 @@ class Attachment:
         self._to_vector()
         self._give_state()
         self._exchanging = True
-        if self._losses and math.isnan(loss):
-            loss = sum(self._losses) / len(self._losses)
-        self._take(self.node.exchange(self._steps, self._scale, loss))
+        self._take(self.node.exchange(self._steps, self._scale, self._mean_loss() if math.isnan(loss) else loss))
 
     def _to_vector(self) -> None:
         self._flat.to_vector()
@@ -344,15 +343,8 @@ class Attachment:
         that can be restarted."""
         return self._over or 0 < self._total <= self.step
 
-    def report(self, loss: Any = None, accuracy: Any = None, **values: Any) -> None:
-        """Numbers for people: the page, /status and metrics.jsonl show the mean ``loss`` of a round and the latest ``accuracy`` (0 to 1);
-        other values are only written to ``reported.jsonl`` in the node's ``dir``. Tensors of one element are read (on a GPU, that waits)."""
-        if loss is not None and math.isfinite(float(loss)):
-            self._losses.append(float(loss))
-        if accuracy is not None or values:
-            if self.active:
-                self.node.report(accuracy if accuracy is None else float(accuracy),
-                                 **{"step": self.step, **{name: float(value) for name, value in values.items()}})
+    def _place(self) -> Optional[int]:
+        return self.step if self.active else None
 
     def detached_state(self, of: Any = None) -> Dict[str, Any]:
         """A ``state_dict()`` for ``torch.save`` whose tensors have memory of their own. (Those of an attached model are parts of one vector, and

@@ -1,6 +1,7 @@
 """What one sees of programs: the address of the page, progress without an end, and the report of a cluster of programs."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -38,6 +39,24 @@ class Pages(Loop):
             model, optimizer = small()
             attachment = p2pml.attach(self.join(node__http=""), model, optimizer)
         self.assertEqual((attachment.node.page, said.getvalue()), (None, ""))
+
+    @unittest.skipUnless(importlib.util.find_spec("jax"), "no jax in this Python")
+    def test_what_a_program_in_jax_reports_is_shown(self):
+        import jax.numpy as jnp
+        import p2pml.jax
+        node = self.join("jax")
+        together, params = p2pml.jax.attach(node, {"w": jnp.ones(4)}, every=1)
+        shown = {}
+        while shown.get("accuracy") != 0.5 or shown.get("loss") is None:
+            together.report(loss=jnp.asarray(3.0), accuracy=0.5, perplexity=7)
+            together.report(loss=2.0)
+            together.report(loss=float("inf"))
+            params = together.step(params, 0.1)
+            shown = node.status()
+            self.assertIn(shown["loss"], (None, 2.5))  # the mean of a round
+        with open(os.path.join(self.folder, "jax", "reported.jsonl"), encoding="utf-8") as f:
+            row = json.loads(f.readline())
+        self.assertEqual((row["step"], row["accuracy"], row["perplexity"]), (0, 0.5, 7))
 
     def test_the_report_of_a_cluster_has_what_the_programs_report(self):
         out, done = os.path.join(self.folder, "report"), []
