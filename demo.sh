@@ -26,7 +26,7 @@ progress() {
 
 mkdir -p build
 echo "== building (build/demo.log)"
-if ! { cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release --target p2pml p2pml-node; } \
+if ! { cmake --preset release -DBUILD_TESTING=OFF && cmake --build --preset release --target p2pml p2pml-node p2pml_shared; } \
     2>&1 | tee build/demo.log | progress; then
     tail -n 40 build/demo.log
     echo "demo.sh: the build failed; the complete log is build/demo.log" >&2

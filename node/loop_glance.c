@@ -127,7 +127,13 @@ void node_loop_say_end(const struct node_loop *loop)
 void node_loop_note_progress(struct node_loop *loop)
 {
     const struct node_progress *p = &loop->progress;
-    node_history_note(&loop->history, p->step, p->loss, p->accuracy, node_clock_ns());
+    const struct node_history_point now = {.step = p->step,
+                                           .at_ns = node_clock_ns(),
+                                           .round = p->round,
+                                           .bytes_sent = atomic_load(&loop->options.counters->bytes_sent),
+                                           .loss = p->loss,
+                                           .accuracy = p->accuracy};
+    node_history_note(&loop->history, &now);
 }
 
 void node_loop_glance(struct node_loop *loop)

@@ -21,6 +21,7 @@ static const char overview[] =
     "  p2pml report DIR            writes DIR/report.html again: the results of a run or a sweep as a page\n"
     "  p2pml plot DIR              the same results as pictures, with gnuplot\n"
     "  p2pml top [HOST:PORT]       a running cluster in the terminal, found from any one of its nodes\n"
+    "  p2pml collect HOST:PORT     the report of a running cluster, as p2pml run writes it\n"
     "  p2pml topology show KIND    the properties of a graph, what a death changes in it, and a picture\n"
     "  p2pml keygen                creates the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows the content of a checkpoint, or of another safetensors file\n"
@@ -183,6 +184,19 @@ static const char about_top[] =
     "scroll.\n"
     "Exit status: 0 done, 1 no node answers or no terminal, 2 bad usage.\n";
 
+static const char about_collect[] =
+    "p2pml collect HOST:PORT -o DIR [--fresh]\n"
+    "\n"
+    "  HOST:PORT        address of the page of any node (node.http; a program with p2pml.join prints its own)\n"
+    "  -o, --out DIR    directory of the report; new, empty, or of an earlier report\n"
+    "  --fresh          also replaces a finished report, and accepts a directory that is not empty\n"
+    "\n"
+    "Reads /status and /history of every living node of the cluster, daemon or program, and writes the files of\n"
+    "a run: report.html, summary.json, rounds.jsonl, results.jsonl; nodes.jsonl has what each node answered. The\n"
+    "other nodes are found through the first one; the report names those that do not answer. Nodes that have\n"
+    "ended have no page: collect before the end, or give them node.linger.\n"
+    "Exit status: 0 done, 1 no node answers or DIR cannot be used, 2 bad usage.\n";
+
 static const char about_topology[] =
     "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
     "                              [--parameters D] [--ratio R] [--json | --dot | --svg]\n"
@@ -271,6 +285,7 @@ static const struct {
     {"report", about_report, false},
     {"plot", about_plot, false},
     {"top", about_top, false},
+    {"collect", about_collect, false},
     {"topology", about_topology, false},
     {"keygen", about_keygen, false},
     {"inspect", about_inspect, false},
@@ -283,7 +298,7 @@ int lab_command_about(const char *name)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, top, topology, keygen or inspect\n",
+            "report, plot, top, collect, topology, keygen or inspect\n",
             name);
     return LAB_EXIT_USAGE;
 }

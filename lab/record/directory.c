@@ -51,7 +51,7 @@ static enum base_error clear(const char *directory, struct base_reason *why)
 {
     static const char *const names[] = {
         "experiment.yaml", "secret",        "summary.json", "rounds.jsonl", "averaged.safetensors",
-        "results.csv",     "results.jsonl", "report.html",  "results.tex"};
+        "results.csv",     "results.jsonl", "report.html",  "results.tex",  "nodes.jsonl"};
     enum base_error error = BASE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !error; i++)
         error = remove_tree(directory, names[i], why);

@@ -30,7 +30,8 @@ static enum base_error note(struct lab_run_results *results, const char *format,
 static enum base_error note_conditions(struct lab_run_results *results, const json_t *summary)
 {
     const char *simulated = lab_json_text(summary, "simulated", NULL),
-               *seeds = lab_json_text(summary, "seeds", NULL);
+               *seeds = lab_json_text(summary, "seeds", NULL),
+               *collected = lab_json_text(summary, "collected", NULL);
     const char *shortfall = lab_json_text(summary, "shortfall", NULL);
     enum base_error error = shortfall
                                 ? note(results,
@@ -42,6 +43,8 @@ static enum base_error note_conditions(struct lab_run_results *results, const js
         error = note(results, "Simulated: %s.", simulated);
     if (!error && seeds)
         error = note(results, "Seeds: %s.", seeds);
+    if (!error && collected)
+        error = note(results, "%s.", collected);
     return error;
 }
 

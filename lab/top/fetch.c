@@ -25,12 +25,12 @@ static bool connect_to(struct lab_top_fetch *fetch, const char *host, uint16_t p
     return begun;
 }
 
-bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint64_t now_ns)
+bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, const char *path, uint64_t now_ns)
 {
     char host[LIMIT_HOST_BYTES];
     uint16_t port;
     struct base_reason why;
-    *fetch = (struct lab_top_fetch){.socket = -1, .since_ns = now_ns};
+    *fetch = (struct lab_top_fetch){.path = path, .socket = -1, .since_ns = now_ns};
     snprintf(fetch->address, sizeof fetch->address, "%s", address);
     if (!node_address_parse(address, host, &port, &why) && connect_to(fetch, host, port))
         return true;
@@ -47,7 +47,8 @@ short lab_top_fetch_events(const struct lab_top_fetch *fetch)
 static bool ask(struct lab_top_fetch *fetch)
 {
     char text[LAB_TOP_ADDRESS_BYTES + 64];
-    int bytes = snprintf(text, sizeof text, "GET /status HTTP/1.0\r\nHost: %s\r\n\r\n", fetch->address);
+    int bytes =
+        snprintf(text, sizeof text, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", fetch->path, fetch->address);
     fetch->asked = send(fetch->socket, text, (size_t)bytes, MSG_NOSIGNAL) == bytes;
     return fetch->asked;
 }

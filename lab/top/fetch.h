@@ -1,4 +1,4 @@
-// GET /status of one node without waiting: the owner polls. One owner.
+// GET of one page of a node without waiting: the owner polls. One owner.
 #ifndef LAB_TOP_FETCH_H
 #define LAB_TOP_FETCH_H
 
@@ -12,14 +12,16 @@ enum lab_top_outcome { LAB_TOP_UNDER_WAY, LAB_TOP_ANSWERED, LAB_TOP_FAILED };
 
 struct lab_top_fetch {
     char address[LAB_TOP_ADDRESS_BYTES];
+    const char *path;
     int socket;
     bool asked; // the request was sent
     uint64_t since_ns;
     struct base_buffer answer;
 };
 
-// "host:port" or "[IPv6]:port"; a name is resolved at once. False: no such host, or no free descriptor.
-bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, uint64_t now_ns);
+// path: "/status", of static lifetime. Address: "host:port" or "[IPv6]:port"; a name is resolved at once.
+// False: no such host, or no free descriptor.
+bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, const char *path, uint64_t now_ns);
 short lab_top_fetch_events(const struct lab_top_fetch *fetch); // to poll its socket for
 // ready: the events of poll. ANSWERED: *body is the text, valid until the fetch ends.
 enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,

@@ -59,7 +59,7 @@ static void ask(struct top *t, uint64_t now_ns)
         bool done = t->options.once && (node->silent || node->answered_ns > 0);
         if (!node->address[0] || done || is_asked(t, node->address) || t->n_fetches == FETCHES_MAX)
             continue;
-        if (lab_top_fetch_begin(&t->fetches[t->n_fetches], node->address, now_ns))
+        if (lab_top_fetch_begin(&t->fetches[t->n_fetches], node->address, "/status", now_ns))
             t->n_fetches++;
         else
             node->silent = true;

@@ -34,7 +34,7 @@ class SecondMoments:
         self._map()
 
     def _map(self) -> None:
-        self._vector = torch.frombuffer(self._node.buffer(_c.SECOND_MOMENT), dtype=torch.float32)
+        self._vector = torch.frombuffer(self._node.buffer(_c.SECOND_MOMENT), dtype=torch.float32)[:sum(p.numel() for p in self._params)]
         self._views = parts(self._vector, self._params)
         self._address = self._vector.data_ptr()
 

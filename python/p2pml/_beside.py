@@ -7,7 +7,7 @@ import json
 import math
 import os
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from . import _c
 
@@ -85,3 +85,27 @@ class Beside:
             row = {name: value if math.isfinite(value) else None for name, value in values.items()}
             with open(os.path.join(str(folder), "reported.jsonl"), "a", encoding="utf-8") as f:
                 f.write(json.dumps({"time": time.time(), **row}) + "\n")
+
+
+class Reports:
+    """A part of the attachments: what a program reports of its training."""
+
+    node: Any
+    _losses: List[float]  # reported since the last exchange
+
+    def _place(self) -> Optional[int]:
+        """The cluster's step; None: the node has ended."""
+        raise NotImplementedError
+
+    def _mean_loss(self) -> float:
+        return sum(self._losses) / len(self._losses) if self._losses else math.nan
+
+    def report(self, loss: Any = None, accuracy: Any = None, **values: Any) -> None:
+        """Numbers for people: the page, /status and metrics.jsonl show the mean ``loss`` of a round and the latest ``accuracy`` (0 to 1);
+        other values are only written to ``reported.jsonl`` in the node's ``dir``. Tensors of one element are read (on a GPU, that waits)."""
+        if loss is not None and math.isfinite(float(loss)):
+            self._losses.append(float(loss))
+        step = self._place()
+        if step is not None and (accuracy is not None or values):
+            self.node.report(accuracy if accuracy is None else float(accuracy),
+                             **{"step": step, **{name: float(value) for name, value in values.items()}})

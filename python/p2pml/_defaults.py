@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 _STEPS_MOST = 30
 _A_STEP = 1 << 21  # parameters: a boundary makes several passes over them, a step of a small model is rarely shorter
 _SMALL = 1 << 19   # parameters: up to here second moments cost little beside the changes
+_TINY = 1 << 14    # parameters: up to here an exchange costs little beside its packets
 
 
 def steps_between(parameters: int) -> int:
@@ -19,7 +20,7 @@ def rounds_of_moments(parameters: int, every: Any) -> int:
     """Rounds in which each second moment is shared once: Adam with moments that hardly travel settles at another point."""
     if parameters > _SMALL:
         return 20
-    return 4 if every == 1 else 2
+    return 4 if every == 1 and parameters > _TINY else 2
 
 
 def settings(node: Any, parameters: int, every: Optional[int], shares: bool, steps: int) -> Dict[str, Any]:

@@ -57,13 +57,14 @@ class Parameters:
         self._shapes = [p.shape for p in self.params]
         self.direct = [p.dtype == torch.float32 and p.device.type == "cpu" for p in self.params]
         self._copied = [i for i, direct in enumerate(self.direct) if not direct]  # parameters with a master in the vector
+        self._count = sum(p.numel() for p in self.params)  # averaged buffers follow
         self._in_vector = [p for p, direct in zip(self.params, self.direct) if direct]
         self._last: List[Any] = [None] * len(named)
         self._remember_groups()
         self._map()
         self._pointers = [view.data_ptr() for view, direct in zip(self._views, self.direct) if direct]
         correction = node.buffer(_c.CORRECTION)
-        self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)
+        self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)[:self._count]
         for i, (p, view) in enumerate(zip(self.params, self._views)):
             view.copy_(p.detach())
             if self.direct[i]:
@@ -75,7 +76,7 @@ class Parameters:
 
     def _map(self) -> None:
         buffer = self._node.buffer(_c.MODEL)
-        self._vector = torch.frombuffer(buffer, dtype=torch.float32)
+        self._vector = torch.frombuffer(buffer, dtype=torch.float32)[:self._count]
         self._views = parts(self._vector, self.params)
         self._address = self._vector.data_ptr()
 

@@ -6,12 +6,14 @@ Bytes of two kinds: what travels with the model to a late joiner (schedule, rate
 
 from __future__ import annotations
 
+import math
 import warnings
 import weakref
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 
+from . import _c
 from ._flat import Named
 from ._pack import pack, unpack
 from ._schedule import Schedule
@@ -19,6 +21,40 @@ from ._schedule import Schedule
 _FAR = 16.0  # a learning rate so many times another's is told
 _DIRECTIONS = ("exp_avg", "momentum_buffer", "grad_avg", "prev")  # of the steps of one model; sizes of gradients stay when it is replaced
 _SQUARE_MAX = 1e18  # a first moment beyond it has no finite square
+
+
+class Averaged:
+    """Buffers that the nodes average: they follow the parameters in the vector, and no correction is added to them."""
+
+    def __init__(self, model: torch.nn.Module):
+        self._buffers = Buffers(model)
+        self.tensors = [(name, tuple(b.shape)) for name, b in self._buffers.all().items() if b.is_floating_point() and b.numel()]
+        self._size = sum(math.prod(shape) for _, shape in self.tensors)
+
+    def _parts(self, node: Any) -> Iterator[Tuple[str, torch.Tensor, torch.Tensor]]:
+        """Name, buffer and part of the vector."""
+        now, vector = self._buffers.all(), torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
+        at = vector.numel() - self._size
+        for name, shape in self.tensors:
+            size = math.prod(shape)
+            if name in now:  # else the program has dropped the model
+                yield name, now[name], vector[at:at + size].view(shape)
+            at += size
+
+    def to_vector(self, node: Any) -> None:
+        self._buffers.undo()
+        for _, b, view in self._parts(node):
+            view.copy_(b)
+
+    def from_vector(self, node: Any, another: bool) -> None:
+        """``another``: the vector holds another state, not this node's and the neighbours' changes. These are sent in few bits, and would
+        make a small variance negative: it at most halves."""
+        for name, b, view in self._parts(node):
+            if name.endswith("running_var") and not another:
+                torch.maximum(view, b.to("cpu", torch.float32) / 2, out=view)
+            with torch.no_grad():
+                b.copy_(view)
+        self._buffers.remember()
 
 
 class Buffers:
@@ -29,15 +65,15 @@ class Buffers:
         self._names = {name for name, _ in model.named_buffers() if name in kept}
         owners = {name.rpartition(".")[0] for name in self._names}  # weak: an attachment lives as long as its model
         self._modules = [(weakref.ref(module), prefix + "." if prefix else "") for prefix, module in model.named_modules() if prefix in owners]
-        self._last = {name: b.clone() for name, b in self._all().items()}  # at the latest boundary
+        self._last = {name: b.clone() for name, b in self.all().items()}  # at the latest boundary
         self._variable: Set[str] = set()
 
-    def _all(self) -> Dict[str, torch.Tensor]:
+    def all(self) -> Dict[str, torch.Tensor]:
         return {prefix + name: b for module, prefix in ((weak(), prefix) for weak, prefix in self._modules) if module is not None
                 for name, b in module._buffers.items() if b is not None and prefix + name in self._names}
 
     def changed(self) -> Dict[str, torch.Tensor]:
-        mine = self._all()
+        mine = self.all()
         for name, b in mine.items():  # not by torch's count of changes: batch norm's kernels do not count theirs
             if name not in self._variable and not (name in self._last and b.dtype == self._last[name].dtype and torch.equal(b, self._last[name])):
                 self._variable.add(name)
@@ -48,7 +84,7 @@ class Buffers:
         self._last.update((name, b.clone()) for name, b in self.changed().items())
 
     def take(self, values: Dict[str, torch.Tensor]) -> None:
-        mine = self._all()
+        mine = self.all()
         for name, value in values.items():
             b = mine.get(name)
             if b is not None and b.shape == value.shape and (not value.is_floating_point() or bool(torch.isfinite(value).all())):

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _defaults, errors
+from ._beside import Reports
 from .node import RESTORED, TAKEN, Node, Round
 
 
@@ -87,7 +88,7 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
     return jax.tree_util.tree_map(lambda p, c: p + (rate * c).astype(p.dtype), params, correction)
 
 
-class Attachment:
+class Attachment(Reports):
     """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
     def __init__(self, node: Node, params: Any, every: Optional[int], state: Any = None, steps: Optional[int] = None):
@@ -110,6 +111,7 @@ class Attachment:
         self._last: List[Any] = [None] * len(names)
         self._round: Optional[Round] = None
         self._steps, self._scale, self._ended = 0, 0.0, False
+        self._losses = []
         self._exchanging = False  # from the beginning of an exchange until the caller has its result
         self._correction: Any = None
         self._add = jax.jit(_add)
@@ -181,7 +183,7 @@ class Attachment:
         if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=3)
-        self._round, self._steps, self._scale = round or self._round, 0, 0.0
+        self._round, self._steps, self._scale, self._losses = round or self._round, 0, 0.0, []
         if self._flat_correction is not None:
             self._correction = self._tree_of(self._flat_correction, False)
         taken = self._from_vector(state, round)
@@ -234,7 +236,7 @@ class Attachment:
                 if self._round is not None and self._round.saves:
                     self.node.keep(_to_bytes(state))
             self._exchanging = True
-            return self._take(self.node.exchange(self._steps, self._scale), state)
+            return self._take(self.node.exchange(self._steps, self._scale, self._mean_loss()), state)
         except errors.Ended as why:
             self._ended = True
             if not self.done:
@@ -246,6 +248,9 @@ class Attachment:
     def cluster_step(self) -> int:
         """The cluster's step, with those of this node since the last exchange. A restarted process does not begin at 0."""
         return (self._round.steps_done if self._round else 0) + self._steps + self._alone
+
+    def _place(self) -> Optional[int]:
+        return None if self.closed or self._ended else self.cluster_step
 
     @property
     def done(self) -> bool:

@@ -13,8 +13,9 @@ import torch
 
 from . import _defaults, errors, torchrun
 from ._adam import SecondMoments, is_adam
+from ._beside import Reports
 from ._flat import Named, Parameters, order
-from ._state import State, compare_rates
+from ._state import Averaged, State, compare_rates
 from .node import RESTORED, TAKEN, Node, Round
 
 try:
@@ -27,17 +28,19 @@ _HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks
 
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: Optional[int] = None, *,
-           scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, state: Optional[Dict[str, Any]] = None,
-           timeout: Optional[float] = None, group: Any = None, patience: float = torchrun.PATIENCE) -> "Attachment":
+           scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, buffers: str = "own",
+           state: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None, group: Any = None,
+           patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour. None: after each step, of a model with over
     2,097,152 parameters after more (docs/EMBEDDING.md, "Defaults").
 
     ``scheduler``: the program's learning rate scheduler, which the program steps as before; a process that is restarted or joins late
     finds it where the cluster is. ``steps``: training ends for all at this step of the cluster; loop ``while not attachment.done``.
-    The nodes share the parameters that ``optimizer`` updates; if it trains only adapters, they share only these. Buffers (such as
-    the running statistics of batch norm) stay each node's own, and travel with the model to a late joiner. ``state``: a ``state_dict`` of an attachment of this model; training
-    continues from it, with its edges, and ignores the checkpoints in the node's directory. ``timeout``: seconds to wait for the
+    The nodes share the parameters that ``optimizer`` updates; if it trains only adapters, they share only these. ``buffers``: "own": buffers
+    (such as the running statistics of batch norm) stay each node's own, and travel with the model to a late joiner; "average": those in
+    floating point are averaged with the parameters, the same on all nodes. ``state``: a ``state_dict`` of an attachment of this model;
+    training continues from it, with its edges, and ignores the checkpoints in the node's directory. ``timeout``: seconds to wait for the
     cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
     if not isinstance(node, Node):
@@ -46,13 +49,15 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         raise TypeError(f"the optimiser is {type(optimizer).__name__}, expected one of torch.optim's kind")
     if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
         model = model.module  # the names of a model are the same on hosts with one process
+    if buffers not in ("own", "average"):
+        raise errors.ConfigurationError(f"buffers: found {buffers!r}, expected 'own' or 'average'")
     named = order(model, optimizer)
     _check_free(named)
     host = torchrun.within(node, group, patience)
-    attachment = Attachment(host, model, optimizer, named, scheduler)
+    attachment = Attachment(host, model, optimizer, named, scheduler, Averaged(model) if buffers == "average" else None)
     try:
         if state is not None:
-            _restore(host, state, named)
+            _restore(host, state, attachment.tensors)
         attachment.start(every, steps, share_second_moment, timeout)
     except TimeoutError:
         attachment.abandon()
@@ -76,9 +81,8 @@ def _check_free(named: Named) -> None:
             raise errors.OrderError(f"parameter '{taken}' of this model is attached to a node already; close that attachment first")
 
 
-def _restore(node: Any, state: Dict[str, Any], named: Named) -> None:
+def _restore(node: Any, state: Dict[str, Any], mine: List[Tuple[str, Tuple[int, ...]]]) -> None:
     theirs = [(name, tuple(shape)) for name, shape in state["tensors"]]
-    mine = [(name, tuple(p.shape)) for name, p in named]
     if theirs != mine:
         other = next((f"'{a[0]}' {a[1]} and '{b[0]}' {b[1]}" for a, b in zip(theirs, mine) if a != b),
                      f"{len(theirs)} and {len(mine)} tensors")
@@ -100,11 +104,14 @@ def _watch() -> None:
         _watching = _register(look)
 
 
-class Attachment:
+class Attachment(Reports):
     """The result of :func:`attach`. ``state_dict()`` is its state for the program's own checkpoints; ``close()`` leaves the cluster."""
 
-    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named, scheduler: Any = None):
+    def __init__(self, node: Any, model: torch.nn.Module, optimizer: torch.optim.Optimizer, named: Named, scheduler: Any = None,
+                 averaged: Optional[Averaged] = None):
         self.node, self.optimizer = node, optimizer
+        self._averaged = averaged
+        self.tensors = [(name, tuple(p.shape)) for name, p in named] + (averaged.tensors if averaged is not None else [])
         self.closed = self._ended = False
         self._model = weakref.ref(model)  # weak: an attachment lives as long as its model
         self._named = named
@@ -124,17 +131,18 @@ class Attachment:
         self._total = 0            # steps of the cluster; 0: no end
         self._over = False         # the cluster's training has ended
         self._alone = 0            # steps after the node's end
-        self._losses: List[float] = []  # reported since the last exchange
+        self._losses = []
 
     def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
         self._total = operator.index(steps or 0)
-        parameters = sum(p.numel() for _, p in self._named)
-        self.node.open([(name, p.shape) for name, p in self._named],
-                       **_defaults.settings(self.node, parameters, every, shares, self._total))
+        parameters = sum(math.prod(shape) for _, shape in self.tensors)
+        self.node.open(self.tensors, **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
+        if self._averaged is not None:
+            self._averaged.to_vector(self.node)
         model = self._model()
         assert model is not None
         self._state = State(model, self.optimizer, self._named, self._scheduler, "exp_avg_sq" if shares else None)
@@ -245,8 +253,8 @@ class Attachment:
         if round is not None and round.rolled_back:
             warnings.warn("the model held NaN or infinity: these steps are undone, and the model is again that of the last exchange; a "
                           "smaller learning rate may help", RuntimeWarning, stacklevel=2)
-        self._flat.from_vector()
         another = TAKEN if round is None else round.another
+        self._from_vector(bool(another) or (round is not None and round.rolled_back))
         if round is not None:
             self._take_state(round, expected)
         if self._moments is not None:
@@ -295,20 +303,28 @@ class Attachment:
         if self._exchanging and self._take_interrupted():  # the vectors are the node's until that exchange ends
             return
         self._flat.check_groups()
-        self._flat.to_vector()
-        if self._moments is not None:
-            self._moments.to_vector()
+        self._to_vector()
         self._give_state()
         self._exchanging = True
-        if self._losses and math.isnan(loss):
-            loss = sum(self._losses) / len(self._losses)
-        self._take(self.node.exchange(self._steps, self._scale, loss))
+        self._take(self.node.exchange(self._steps, self._scale, self._mean_loss() if math.isnan(loss) else loss))
+
+    def _to_vector(self) -> None:
+        self._flat.to_vector()
+        if self._averaged is not None:
+            self._averaged.to_vector(self.node)
+        if self._moments is not None:
+            self._moments.to_vector()
+
+    def _from_vector(self, another: bool = False) -> None:
+        self._flat.from_vector()
+        if self._averaged is not None:
+            self._averaged.from_vector(self.node, another)
 
     def _end(self, why: str) -> None:
         self._alone, self._steps = self._steps, 0
         self._ended = True
         self._over = self._total > 0 and self.node.ended == "the node has left the cluster"  # all others have finished
-        self._flat.from_vector()
+        self._from_vector(True)
         if self._state is not None:
             self._state.undo()  # the model is finite, so the optimiser must be
         if not self.done:
@@ -327,15 +343,8 @@ class Attachment:
         that can be restarted."""
         return self._over or 0 < self._total <= self.step
 
-    def report(self, loss: Any = None, accuracy: Any = None, **values: Any) -> None:
-        """Numbers for people: the page, /status and metrics.jsonl show the mean ``loss`` of a round and the latest ``accuracy`` (0 to 1);
-        other values are only written to ``reported.jsonl`` in the node's ``dir``. Tensors of one element are read (on a GPU, that waits)."""
-        if loss is not None and math.isfinite(float(loss)):
-            self._losses.append(float(loss))
-        if accuracy is not None or values:
-            if self.active:
-                self.node.report(accuracy if accuracy is None else float(accuracy),
-                                 **{"step": self.step, **{name: float(value) for name, value in values.items()}})
+    def _place(self) -> Optional[int]:
+        return self.step if self.active else None
 
     def detached_state(self, of: Any = None) -> Dict[str, Any]:
         """A ``state_dict()`` for ``torch.save`` whose tensors have memory of their own. (Those of an attached model are parts of one vector, and
@@ -366,7 +375,7 @@ class Attachment:
             self._save()
         step, checkpoint = self.node.checkpoint()
         return {"step": step, "checkpoint": torch.frombuffer(bytearray(checkpoint), dtype=torch.uint8),
-                "tensors": [(name, tuple(p.shape)) for name, p in self._named]}
+                "tensors": self.tensors}
 
     def _save(self) -> None:
         before = self.node.stamp()
@@ -410,9 +419,7 @@ class Attachment:
         if not self._undo or not self.active or self.node.lent or self._exchanging or self._round is None:
             return
         try:
-            self._flat.to_vector()
-            if self._moments is not None:
-                self._moments.to_vector()
+            self._to_vector()
             self._saves = True
             self._give_state()
             if self._steps > 0:
@@ -428,7 +435,7 @@ class Attachment:
             return
         self.node.leave()
         if self._undo:
-            self._flat.from_vector()
+            self._from_vector(True)
         self._release()
         self.node.close()
         self.closed = True  # last: Ctrl-C before it, and close can be called again

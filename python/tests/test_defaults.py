@@ -49,15 +49,15 @@ class Rules(Loop):
         self.assertEqual([_defaults.steps_between(d) for d in (1, 2698, 1 << 21, (1 << 21) + 1, 11 * 10 ** 6, 10 ** 9)], [1, 1, 1, 2, 6, 30])
 
     def test_moments_of_small_models_travel_often(self):
-        self.assertEqual([_defaults.rounds_of_moments(d, every) for d, every in ((2698, 1), (2698, 30), (1 << 19, 2), (1 << 20, 1))],
-                         [4, 2, 2, 20])
+        self.assertEqual([_defaults.rounds_of_moments(d, every) for d, every in ((2698, 1), (2698, 30), (1 << 15, 1), (1 << 19, 2), (1 << 20, 1))],
+                         [2, 2, 4, 2, 20])
 
     def test_what_the_program_says_counts_and_a_file_decides(self):
         def chosen(every, file=False, shares=True):
             found = _defaults.settings(types.SimpleNamespace(has_file=file), 1000, every, shares, 0)
             return found.get("average__local_steps"), found.get("average__share_second_moment")
         self.assertEqual([chosen(None), chosen(5), chosen(None, shares=False), chosen(None, file=True), chosen(5, file=True)],
-                         [(1, 4), (5, 2), (1, None), (None, None), (5, 2)])
+                         [(1, 2), (5, 2), (1, None), (None, None), (5, 2)])
 
     def test_the_number_in_use_is_told(self):
         model, optimizer = small()  # 32 parameters

@@ -364,13 +364,19 @@ static void exchanges_that_stop_are_noticed(void **state)
     assert_int_equal(node_meets_quiet_ns(&meets, &b, 91, 2, 200 * S), 0);
 }
 
+static void note(struct node_history *h, uint64_t step, double loss, double accuracy, uint64_t at_ns)
+{
+    const struct node_history_point now = {step, at_ns, step / 4, 100 * step, loss, accuracy};
+    node_history_note(h, &now);
+}
+
 static void the_curve_is_bounded_and_covers_the_whole_training(void **state)
 {
     (void)state;
     static struct node_history h;
     h.lasts_ns = S / 4;
     for (uint64_t i = 0; i < 100000; i++)
-        node_history_note(&h, i, (double)(i % 2), i < 5 ? (double)NAN : 0.5, S + i * S / 10);
+        note(&h, i, (double)(i % 2), i < 5 ? (double)NAN : 0.5, S + i * S / 10);
     assert_true(h.count > NODE_HISTORY_POINTS / 2 - 1 && h.count <= NODE_HISTORY_POINTS);
     for (size_t i = 1; i < h.count; i++) {
         assert_true(h.points[i].step > h.points[i - 1].step && h.points[i].at_ns > h.points[i - 1].at_ns);
@@ -392,15 +398,16 @@ static void the_curve_skips_values_that_are_not_finite(void **state)
     (void)state;
     static struct node_history h;
     h.lasts_ns = S;
-    node_history_note(&h, 1, INFINITY, NAN, S);
-    node_history_note(&h, 2, NAN, NAN, S + S / 2);
-    node_history_note(&h, 3, 4, NAN, 2 * S);
-    node_history_note(&h, 3, 4, NAN, 9 * S); // no step since then
+    note(&h, 1, INFINITY, NAN, S);
+    note(&h, 2, NAN, NAN, S + S / 2);
+    note(&h, 3, 4, NAN, 2 * S);
+    note(&h, 3, 4, NAN, 9 * S); // no step since then
     assert_int_equal(h.count, 2);
     assert_true(isnan(h.points[0].loss) && h.points[1].loss == 4);
     char *text = node_history_json(&h, false, 3 * S);
-    assert_string_equal(text,
-                        "{\"at\":[2.0,1.0],\"step\":[1,3],\"loss\":[null,4.0],\"accuracy\":[null,null]}");
+    assert_string_equal(
+        text,
+        "{\"at\":[2.0,1.0],\"step\":[1,3],\"round\":[0,0],\"bytes_sent\":[100,300],\"loss\":[null,4.0],\"accuracy\":[null,null]}");
     free(text);
 }
 

@@ -28,7 +28,7 @@ function setFocus(index) {
 }
 
 function headline() {
-  const kind = { sim: "Simulation in virtual time", run: "Run of real processes" }[shared.kind] || "Experiment";
+  const kind = { sim: "Simulation in virtual time", run: "Run of real processes", collect: "Nodes of a running cluster" }[shared.kind] || "Experiment";
   const seeds = Math.max(...DATA.cases.map(c => c.runs));
   const runs = DATA.cases.reduce((sum, c) => sum + c.runs, 0);
   byId("kind").textContent = ["p2pml", kind, shared.engine ? shared.engine + " engine" : null, DATA.sweep ? count(runs) + " runs" : null].filter(Boolean).join("  \u00b7  ");
