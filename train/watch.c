@@ -64,6 +64,11 @@ bool train_watch_has_risen(const struct train_watch *watch)
                                fmax(RISEN * watch->best, LEARNED * watch->nothing));
 }
 
+bool train_watch_is_diverged(const struct train_watch *watch)
+{
+    return watch->recovers || watch->far > 1 || train_watch_has_risen(watch);
+}
+
 static bool is_near(const struct train_watch *watch, double loss)
 {
     const double most = has_learned(watch) ? LEARNED * watch->nothing : NEAR * watch->best;

@@ -42,6 +42,9 @@ enum train_verdict train_watch_round(struct train_watch *watch, double loss, dou
 // The usual loss has risen far above its best, though no run of windows was far: the node does not return,
 // but it does not learn either.
 bool train_watch_has_risen(const struct train_watch *watch);
+// It is far above what it was: two windows in a row are far, it has risen, or no window was good since it
+// diverged.
+bool train_watch_is_diverged(const struct train_watch *watch);
 // A window with a larger loss is far; INFINITY: not known yet.
 double train_watch_bound(const struct train_watch *watch);
 

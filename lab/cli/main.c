@@ -18,16 +18,17 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", lab_command_run},           {"sim", lab_command_sim},           {"report", lab_command_report},
-    {"data", lab_command_data},         {"eval", lab_command_eval},         {"predict", lab_command_predict},
-    {"export", lab_command_export},     {"generate", lab_command_generate}, {"plot", lab_command_plot},
-    {"keygen", lab_command_keygen},     {"inspect", lab_command_inspect},   {"top", lab_command_top},
-    {"topology", lab_command_topology}, {"help", lab_command_help},         {"--help", lab_command_help},
-    {"-h", lab_command_help},           {"version", print_version},         {"--version", print_version},
+    {"run", lab_command_run},       {"sim", lab_command_sim},           {"report", lab_command_report},
+    {"data", lab_command_data},     {"eval", lab_command_eval},         {"predict", lab_command_predict},
+    {"export", lab_command_export}, {"generate", lab_command_generate}, {"plot", lab_command_plot},
+    {"keygen", lab_command_keygen}, {"inspect", lab_command_inspect},   {"top", lab_command_top},
+    {"why", lab_command_why},       {"topology", lab_command_topology}, {"help", lab_command_help},
+    {"--help", lab_command_help},   {"-h", lab_command_help},           {"version", print_version},
+    {"--version", print_version},
 };
 
-static const char names[] = "run, sim, data, eval, predict, generate, export, report, plot, top, topology, "
-                            "keygen, inspect, help or version; 'p2pml help' explains them";
+static const char names[] = "run, sim, data, eval, predict, generate, export, report, plot, top, why, "
+                            "topology, keygen, inspect, help or version; 'p2pml help' explains them";
 
 int main(int argc, char **argv)
 {

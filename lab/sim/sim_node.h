@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
 #include "gossip/host/control.h"
 #include "gossip/life/life.h"
@@ -102,12 +103,14 @@ struct sim_node_train {
     struct gossip_exchange *exchange;
     struct gossip_learner_vectors vectors;
     bool returns; // its model is about to be replaced by its last good one
+    bool merged;  // its model is that of all nodes
     bool asks;    // this round has an exchange, with `partner`
     struct gossip_id partner;
-    uint64_t step_ns;                 // virtual time of one step
-    uint64_t rounds_done;             // since the process started
-    bool in_round, stepping, resumed; // the exchange has the vectors; the learner has them
-    enum sim_origin origin;           // of the vectors
+    uint64_t step_ns;                    // virtual time of one step
+    uint64_t rounds_done;                // since the process started
+    bool in_round, stepping, resumed;    // the exchange has the vectors; the learner has them
+    enum sim_origin origin;              // of the vectors
+    struct gossip_round_account account; // of the latest round
 };
 
 struct sim_node_fetch {
@@ -133,6 +136,7 @@ struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
     bool running, paused, slow, stop;
+    int status;          // with which the latest process has ended in order
     int64_t clock_ns;    // local monotonic = virtual + this
     uint64_t started_ns; // local
     uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;

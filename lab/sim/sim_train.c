@@ -1,5 +1,6 @@
 // Rounds of local steps and exchanges, by gossip/life/rounds.h, and the events of the exchange.
 #include "lab/sim/sim_process.h"
+#include <stdio.h>
 #include <string.h>
 
 static void go_on(struct sim_node *node);
@@ -170,16 +171,19 @@ static void round_done(struct sim_node *node, uint64_t round)
     struct sim_node_train *train = &node->train;
     const struct gossip_rounds_meet meet = train->rounds.meet;
 
+    const struct gossip_id *partner = train->asks ? &train->partner : NULL;
+    const bool met = gossip_exchange_met(train->exchange, partner, meet.round);
+
     train->in_round = false;
+    if (meet.meets)
+        gossip_exchange_account(train->exchange, partner, met, &train->account);
     if (meet.last)
         gossip_exchange_freeze(train->exchange);
     if (meet.meets) {
         train->rounds_done++;
         SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
-    gossip_rounds_met(&train->rounds, meet.meets ? round : meet.round,
-                      gossip_exchange_met(train->exchange, train->asks ? &train->partner : NULL, meet.round),
-                      is_apart(train->exchange));
+    gossip_rounds_met(&train->rounds, meet.meets ? round : meet.round, met, is_apart(train->exchange));
     train->round_is_over = meet.meets && !train->rounds.stepped;
     if (meet.last) {
         sim_disk_save(node);
@@ -205,14 +209,34 @@ static void refuse(struct sim_node *node, size_t peer, enum gossip_refusal why)
     sim_link_close(node, peer, close[why]);
 }
 
+static void name(void *owner, const struct gossip_id *id, char text[GOSSIP_TELL_NAME])
+{
+    const struct sim_node *node = owner;
+    snprintf(text, GOSSIP_TELL_NAME, "node %zu", sim_world_find(node->world, id));
+}
+
+static void write_line(void *owner, const char *line)
+{
+    const struct sim_node *node = owner;
+    sim_trace_tell(&node->world->trace, node->world->queue.now_ns, (uint32_t)node->host, line);
+}
+
+static enum base_error step(struct sim_node *node, const struct gossip_exchange_event *event,
+                            struct gossip_exchange_actions *actions)
+{
+    const struct gossip_teller teller = {.owner = node, .name = name, .line = write_line};
+    return node->world->trace.verbose ? gossip_tell_step(node->train.exchange, event, actions, &teller)
+                                      : gossip_exchange_step(node->train.exchange, event, actions);
+}
+
 void sim_train_event(struct sim_node *node, struct gossip_exchange_event *event)
 {
     struct gossip_exchange_actions actions;
     const struct gossip_exchange_action *done = NULL;
 
     event->now_ns = sim_node_now(node);
-    BASE_ASSERT(
-        !gossip_exchange_step(node->train.exchange, event, &actions)); // nothing runs out of memory here
+    const enum base_error error = step(node, event, &actions);
+    BASE_ASSERT(!error); // nothing runs out of memory here
     sim_disk_log(node);
     for (size_t i = 0; i < actions.count; i++) {
         const struct gossip_exchange_action *action = &actions.list[i];
@@ -344,6 +368,7 @@ static void return_model(struct sim_node *node, uint64_t round)
     replace_model(node, round);
     sim_graph_follow(node);
     gossip_rounds_returned(&train->rounds);
+    train->account = (struct gossip_round_account){0}; // it met nobody
     train->round_is_over = true;
 }
 
@@ -509,6 +534,7 @@ void sim_train_fetched(struct sim_node *node, bool complete, uint64_t round, uin
 
 void sim_train_merged(struct sim_node *node, bool merged)
 {
+    node->train.merged = merged;
     gossip_rounds_merged(&node->train.rounds, merged);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED, .ok = merged});
     go_on(node);

@@ -1,5 +1,6 @@
 // One event of the exchange and what follows from it: messages, links that are closed, the end of a round.
 #include "base/log.h"
+#include "gossip/exchange/tell.h"
 #include "node/average/private.h"
 #include "node/queue/clock.h"
 #include "node/queue/message.h"
@@ -85,6 +86,9 @@ void node_worker_round_done(struct node_worker *worker)
         gossip_exchange_freeze(worker->options.exchange);
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
+    if (round->meet.meets)
+        gossip_exchange_account(worker->options.exchange, worker->asks ? &worker->partner : NULL, round->met,
+                                &round->account);
     round->pace = gossip_exchange_pace(worker->options.exchange);
     if (!round->merge) // what donors may give stays as it is
         node_snapshot_round(worker->snapshot, round, node_clock_ns());
@@ -152,12 +156,22 @@ static void keep_records(struct node_worker *worker)
         worker->options.journal(worker->options.checkpoint_context, records, bytes);
 }
 
+static void write_line(void *owner, const char *line)
+{
+    (void)owner;
+    base_log(BASE_LOG_DEBUG, "exchange", "%s", line);
+}
+
 void node_worker_step(struct node_worker *worker, struct gossip_exchange_event *event)
 {
+    static const struct gossip_teller teller = {.line = write_line};
+    struct gossip_exchange *exchange = worker->options.exchange;
     struct gossip_exchange_actions actions;
     BASE_ASSERT(event->now_ns == 0); // the time of the step, not of the message
     event->now_ns = node_clock_ns();
-    enum base_error error = gossip_exchange_step(worker->options.exchange, event, &actions);
+    enum base_error error = base_log_writes(BASE_LOG_DEBUG)
+                                ? gossip_tell_step(exchange, event, &actions, &teller)
+                                : gossip_exchange_step(exchange, event, &actions);
     worker->edges_dirty = true;
     keep_records(worker);
     act(worker, &actions); // even with an error: the round of the learner may end in any step

@@ -149,6 +149,8 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .own_accuracy = l->own.accuracy};
     if (l->options.trainee && l->options.trainee->kept)
         tell_losses(&l->options.trainee->watch, &message->progress);
+    message->bytes = (uint8_t *)strdup(node_metrics_latest(l->options.metrics));
+    message->n_bytes = message->bytes ? strlen((const char *)message->bytes) + 1 : 0;
     node_learner_post(l, message);
 }
 
@@ -331,6 +333,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     note_checkpoint(l, &round);
     if (meet->meets)
         l->pace = round.pace;
+    l->account = round.account;
     gossip_rounds_met(&l->rounds, round.round, round.met, round.totals.apart);
     l->round_is_over = meet->meets && !l->rounds.stepped;
 }
@@ -417,6 +420,7 @@ void node_learner_return(struct node_learner *l, uint64_t number)
     finish_round(l, &round);
     note_checkpoint(l, &round);
     gossip_rounds_returned(&l->rounds);
+    l->account = (struct gossip_round_account){0}; // it met nobody
     l->round_is_over = true;
     free(round.model);
     free(round.second_moment);

@@ -31,7 +31,9 @@ static struct train_score evaluate(struct node_learner *l)
     return m;
 }
 
-static void write_row(struct node_learner *l, struct train_score measured, const char *state)
+// `account`: of the round that has just ended, or NULL.
+static void write_row(struct node_learner *l, struct train_score measured, const char *state,
+                      const struct gossip_round_account *account)
 {
     struct timespec now;
     BASE_ASSERT(l->rounds.complete);
@@ -55,9 +57,11 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
         .rate = l->rate,
+        .diverged = l->options.trainee && train_watch_is_diverged(&l->options.trainee->watch),
         .merged = l->merged,
         .own_accuracy = l->own.accuracy,
         .own_test_loss = l->own.loss,
+        .account = account,
         .state = state,
     };
     // A failure is logged once. Training continues without its record.
@@ -106,7 +110,7 @@ static void end_round(struct node_learner *l)
         tell_return(l);
     if (every > 0 && l->rounds.round % every == 0)
         measured = evaluate(l);
-    write_row(l, measured, "training");
+    write_row(l, measured, "training", &l->account);
     node_learner_tell(l, "training", false);
 }
 
@@ -230,7 +234,7 @@ static int finish(struct node_learner *l, int status)
     if (!l->rounds.complete)
         return status;
     struct train_score measured = evaluate(l);
-    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
+    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished", NULL);
     node_learner_tell(l, l->state, true);
     tell_merged(l, measured);
     tell_result(l, measured);

@@ -28,15 +28,16 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
-    bool merged;                       // the model is that of all nodes
-    struct train_score own;            // then: of this node's own final model; NAN: not measured
-    struct node_distance distance;     // of the models, over the latest exchanges
-    struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
-    struct node_shards *shards;        // NULL: nothing is ever taken over
-    struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
-    bool round_is_over;                // its row is to be written
-    enum gossip_learner_result result; // of the latest steps
-    uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
+    struct gossip_round_account account; // of the round whose row is to be written
+    bool merged;                         // the model is that of all nodes
+    struct train_score own;              // then: of this node's own final model; NAN: not measured
+    struct node_distance distance;       // of the models, over the latest exchanges
+    struct train_spread *spreads;        // for the scaling, from the loop; NULL: not here yet
+    struct node_shards *shards;          // NULL: nothing is ever taken over
+    struct node_message *weight;         // the latest of its kind that is not carried out yet, or NULL
+    bool round_is_over;                  // its row is to be written
+    enum gossip_learner_result result;   // of the latest steps
+    uint64_t own_rounds, last_round;     // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
     bool told_finished;

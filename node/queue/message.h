@@ -6,6 +6,7 @@
 
 #include "gossip/blob.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
 #include "gossip/id.h"
 #include "gossip/life/rounds.h"
@@ -47,7 +48,7 @@ enum node_message_kind {
     NODE_MESSAGE_STARVED, // as.silent_ns: none of DONORS has given a block for this long
     NODE_MESSAGE_FROZEN,  // the last round is over, nothing more is answered: tell the others
     // learner -> loop
-    NODE_MESSAGE_PROGRESS, // progress
+    NODE_MESSAGE_PROGRESS, // progress; bytes: the latest line of metrics.jsonl, a text
     NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
                            // or linger has passed. as.alone: steps were left, but all others have finished
     NODE_MESSAGE_LEFT,     // final checkpoint written: end the loop when the links are flushed; as.left
@@ -137,6 +138,7 @@ struct node_round { // one rendezvous of learner and worker
     bool checkpoint_wanted;   // out: begin one at the next boundary
     uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
     bool met;                 // out: the exchange of this round was made, or none was due
+    struct gossip_round_account account;  // out, of a round that meets
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
     int checkpoint_error; // out: enum base_error, of this one or of one that was begun at an earlier round
