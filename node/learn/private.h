@@ -40,20 +40,22 @@ struct node_learner {
     uint64_t own_rounds, last_round;     // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
-    bool told_finished;
-    char refused[256];           // why a received model cannot be used; ""
-    bool checkpoint_failed;      // the latest one
-    bool save;                   // one was requested
-    bool announced;              // to `other`: one is due at the next boundary
-    bool row_failed;             // of metrics.jsonl, the latest one
-    uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
+    bool told_finished, told_diverged; // told_diverged: of a program's losses, until they recover
+    char refused[256];                 // why a received model cannot be used; ""
+    bool checkpoint_failed;            // the latest one
+    bool save;                         // one was requested
+    bool announced;                    // to `other`: one is due at the next boundary
+    bool row_failed;                   // of metrics.jsonl, the latest one
+    uint64_t disk_ns, disk_free;       // when it was read for node.dir, and its value
 };
 
 // The steps that this process has computed, and the examples in them (NODE_NOT_COUNTED: not known).
 uint64_t node_learner_own_steps(const struct node_learner *l);
 uint64_t node_learner_own_examples(const struct node_learner *l);
 void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change); // rounds have passed
-void node_learner_post(struct node_learner *l, struct node_message *message);          // to the loop
+// Of the losses, or NULL: nothing watches them.
+const struct train_watch *node_learner_watch(const struct node_learner *l);
+void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
 // Handles the messages that are there; if there are none and `wait`, waits for one.

@@ -107,6 +107,7 @@ struct node_progress {
         unsigned far;               // windows in a row that are
         bool risen;                 // the usual loss is far above its best
         bool recovers;              // it has returned, and is not yet as good as it was
+        bool program;               // they are a program's, for which nothing returns
     } losses;
     uint64_t step_ns;   // computing time of one local step; 0: not known
     uint64_t disk_free; // bytes in node.dir; UINT64_MAX: not known
