@@ -42,9 +42,24 @@ void train_watch_forget(struct train_watch *watch)
     *watch = (struct train_watch){.nothing = watch->nothing, .best = INFINITY};
 }
 
+static bool is_learned(double nothing, double best)
+{
+    return best <= LEARNED * nothing;
+}
+
 static bool has_learned(const struct train_watch *watch)
 {
-    return watch->best <= LEARNED * watch->nothing;
+    return is_learned(watch->nothing, watch->best);
+}
+
+static double lost_above(double nothing, double best)
+{
+    return is_learned(nothing, best) ? fmax(RISEN * best, UNLEARNED * nothing) : WILD * fmax(nothing, best);
+}
+
+bool train_loss_is_far(double nothing, double best, double loss)
+{
+    return isfinite(best) && nothing > 0 && !(loss <= lost_above(nothing, best));
 }
 
 double train_watch_bound(const struct train_watch *watch)
@@ -52,9 +67,7 @@ double train_watch_bound(const struct train_watch *watch)
     if (watch->windows < WINDOWS_MIN || watch->nothing <= 0)
         return INFINITY;
     const double usual = watch->best + SPREADS * watch->best_spread;
-    const double lost = has_learned(watch) ? fmax(RISEN * watch->best, UNLEARNED * watch->nothing)
-                                           : WILD * fmax(watch->nothing, watch->best);
-    return fmax(usual, lost);
+    return fmax(usual, lost_above(watch->nothing, watch->best));
 }
 
 bool train_watch_has_risen(const struct train_watch *watch)
