@@ -42,24 +42,9 @@ void train_watch_forget(struct train_watch *watch)
     *watch = (struct train_watch){.nothing = watch->nothing, .best = INFINITY};
 }
 
-static bool is_learned(double nothing, double best)
-{
-    return best <= LEARNED * nothing;
-}
-
 static bool has_learned(const struct train_watch *watch)
 {
-    return is_learned(watch->nothing, watch->best);
-}
-
-static double lost_above(double nothing, double best)
-{
-    return is_learned(nothing, best) ? fmax(RISEN * best, UNLEARNED * nothing) : WILD * fmax(nothing, best);
-}
-
-bool train_loss_is_far(double nothing, double best, double loss)
-{
-    return isfinite(best) && nothing > 0 && !(loss <= lost_above(nothing, best));
+    return watch->best <= LEARNED * watch->nothing;
 }
 
 double train_watch_bound(const struct train_watch *watch)
@@ -67,7 +52,9 @@ double train_watch_bound(const struct train_watch *watch)
     if (watch->windows < WINDOWS_MIN || watch->nothing <= 0)
         return INFINITY;
     const double usual = watch->best + SPREADS * watch->best_spread;
-    return fmax(usual, lost_above(watch->nothing, watch->best));
+    const double lost = has_learned(watch) ? fmax(RISEN * watch->best, UNLEARNED * watch->nothing)
+                                           : WILD * fmax(watch->nothing, watch->best);
+    return fmax(usual, lost);
 }
 
 bool train_watch_has_risen(const struct train_watch *watch)

@@ -46,9 +46,6 @@ bool train_watch_has_risen(const struct train_watch *watch);
 // It is far above what it was: two windows in a row are far, it has risen, or no window was good since it
 // diverged.
 bool train_watch_is_diverged(const struct train_watch *watch);
-// Is a model whose loss is `loss` far worse than one with `best`, on the same examples? The bound of a
-// window, without the noise of windows.
-bool train_loss_is_far(double nothing, double best, double loss);
 // A window with a larger loss is far; INFINITY: not known yet.
 double train_watch_bound(const struct train_watch *watch);
 

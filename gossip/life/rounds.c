@@ -432,13 +432,6 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 
-void gossip_rounds_kept(struct gossip_rounds *r)
-{
-    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
-    r->doing = GOSSIP_ROUNDS_WAIT;
-    r->bereft = false;
-}
-
 void gossip_rounds_returned(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_RETURN && r->result == GOSSIP_LEARNER_DIVERGED);

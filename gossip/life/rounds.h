@@ -150,9 +150,6 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met, b
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
 // not changed.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
-// FETCH is over: all that was offered is far worse than this node's own model, with which it goes on, also to
-// its end.
-void gossip_rounds_kept(struct gossip_rounds *rounds);
 // RETURN is over.
 void gossip_rounds_returned(struct gossip_rounds *rounds);
 // MERGE is over. `merged`: the model is that of all nodes; else this node's own with the last

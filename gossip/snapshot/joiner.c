@@ -458,21 +458,3 @@ void gossip_joiner_progress(const struct gossip_joiner *joiner, struct gossip_jo
     for (size_t i = 0; i < joiner->n_givers; i++)
         progress->donors_used += joiner->givers[i].gave;
 }
-
-bool gossip_joiner_reject(struct gossip_joiner *joiner, uint64_t now_ns)
-{
-    BASE_ASSERT(joiner->done == joiner->total && joiner->asked == 0);
-    for (size_t i = 0; i < joiner->n_givers; i++) {
-        joiner->givers[i].lied |= joiner->givers[i].gave;
-        joiner->givers[i].gave = false;
-    }
-    leave_giver(joiner);
-    for (size_t p = 0; p <= GOSSIP_PART_BLOB; p++)
-        if (wants(joiner, (uint8_t)p))
-            memset(joiner->state + p * joiner->blocks, BLOCK_MISSING,
-                   p == GOSSIP_PART_BLOB ? 1 : joiner->blocks);
-    joiner->done = 0;
-    joiner->round = joiner->step = joiner->bytes = 0;
-    joiner->fed_ns = joiner->told_ns = now_ns;
-    return pick_giver(joiner) != NULL;
-}

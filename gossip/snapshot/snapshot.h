@@ -100,9 +100,6 @@ uint64_t
 gossip_joiner_deadline(const struct gossip_joiner *joiner); // when to call next again; UINT64_MAX: never
 // Complete: all blocks are in `into`; round and step are the highest that any donor reported.
 bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step);
-// The complete model is not wanted: the donors that gave it are not asked again, and all blocks are asked for
-// again. False: no other donor is here.
-bool gossip_joiner_reject(struct gossip_joiner *joiner, uint64_t now_ns);
 struct gossip_joiner_progress {
     size_t blocks, done, donors_used;
     uint64_t bytes;

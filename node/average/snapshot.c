@@ -210,23 +210,13 @@ void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *
         gossip_joiner_donor_down(snapshot->joiner, peer, now_ns);
 }
 
-bool node_snapshot_rejected(const struct node_snapshot *snapshot)
-{
-    return snapshot->joiner && snapshot->round->rejected;
-}
-
-bool node_snapshot_complete(struct node_snapshot *snapshot, uint64_t now_ns)
+bool node_snapshot_complete(struct node_snapshot *snapshot)
 {
     struct gossip_joiner_progress progress;
     uint64_t number, step;
 
     if (!snapshot->joiner || !gossip_joiner_complete(snapshot->joiner, &number, &step))
         return false;
-    if (snapshot->round->judge &&
-        !snapshot->round->judge(snapshot->round->judge_owner, snapshot->round->model)) {
-        snapshot->round->rejected = !gossip_joiner_reject(snapshot->joiner, now_ns);
-        return false;
-    }
     BASE_ASSERT(snapshot->round && !snapshot->round->fetched);
     gossip_joiner_progress(snapshot->joiner, &progress);
     base_log(BASE_LOG_INFO, "snapshot", "fetched: round %llu, step %llu, %zu blocks, %llu bytes, %zu donor%s",

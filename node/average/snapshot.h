@@ -40,11 +40,8 @@ void node_snapshot_told(struct node_snapshot *snapshot, const struct gossip_id *
 void node_snapshot_donors(struct node_snapshot *snapshot, const struct gossip_id *donors, size_t n,
                           uint64_t round_limit, uint64_t step_limit, uint64_t now_ns);
 void node_snapshot_gone(struct node_snapshot *snapshot, const struct gossip_id *peer, uint64_t now_ns);
-// True once, when it is complete and the round's judge takes it: the fetch ends. Otherwise others are asked.
-bool node_snapshot_complete(struct node_snapshot *snapshot, uint64_t now_ns);
-// No donor is left whose model this node would take.
-bool node_snapshot_rejected(const struct node_snapshot *snapshot);
-void node_snapshot_end(struct node_snapshot *snapshot); // ends the fetch without a snapshot
+bool node_snapshot_complete(struct node_snapshot *snapshot); // true once, when it is complete: the fetch ends
+void node_snapshot_end(struct node_snapshot *snapshot);      // ends the fetch without a snapshot
 
 void node_snapshot_tick(struct node_snapshot *snapshot, uint64_t now_ns); // after every event and deadline
 uint64_t node_snapshot_deadline(const struct node_snapshot *snapshot);

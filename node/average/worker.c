@@ -282,10 +282,8 @@ static uint64_t next_deadline(const struct node_worker *worker)
 static void tick(struct node_worker *worker)
 {
     uint64_t now_ns = node_clock_ns();
-    if (node_snapshot_complete(worker->snapshot, now_ns))
+    if (node_snapshot_complete(worker->snapshot))
         finish_fetch(worker);
-    else if (node_snapshot_rejected(worker->snapshot))
-        end_fetch(worker);
     node_snapshot_tick(worker->snapshot, now_ns);
     node_worker_merge_tick(worker, now_ns);
     if (now_ns >= gossip_exchange_deadline(worker->options.exchange)) {

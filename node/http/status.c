@@ -269,8 +269,6 @@ static void set_learning(json_t *root, const struct node_progress *p)
         json_object_set_new(root, "rmse", number(p->rmse));
     }
     json_object_set_new(root, "merged", json_boolean(p->merged));
-    json_object_set_new(root, "rejected_models", count(p->rejected.models));
-    json_object_set_new(root, "rejected_loss", number(p->rejected.models ? p->rejected.loss : (double)NAN));
     json_object_set_new(root, "own_accuracy", number(p->merged ? p->own_accuracy : (double)NAN));
     json_object_set_new(root, "rate", number(p->rate));
     json_object_set_new(root, "rollbacks", count(p->rollbacks));

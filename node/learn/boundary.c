@@ -152,7 +152,6 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .memory = memory_of(l),
         .unwritten = l->checkpoint_failed || l->row_failed,
         .state = state,
-        .rejected = l->rejected,
         .merged = l->merged,
         .own_accuracy = l->own.accuracy};
     message->progress.losses.program = !l->options.trainee;
@@ -384,61 +383,6 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
     gossip_rounds_order(&l->rounds, &(struct gossip_order){.kind = GOSSIP_ORDER_STOP});
 }
 
-// -- the judgement of a fetched model
-
-struct judge {
-    struct node_learner *l;
-    struct node_rejected rejected;
-};
-
-// A model that was trained is not exchanged for one that is far worse on this node's held-out examples. A new
-// node has nothing to compare.
-static bool judges(const struct node_learner *l)
-{
-    const bool trained = node_learner_own_steps(l) > 0 || l->options.resume.resumed;
-    return trained && l->options.trainee && l->options.test && l->options.test->examples > 0 &&
-           (l->device_scratch || train_model_kernels(l->options.model)->shares_host);
-}
-
-static double held_out_loss(const struct node_learner *l, const float *model)
-{
-    struct train_score score;
-    if (l->device_scratch)
-        train_model_kernels(l->options.model)
-            ->upload(l->device_scratch, model, l->learner.parameters * sizeof *model);
-    train_model_evaluate(l->options.model, l->device_scratch ? l->device_scratch : model, l->options.test,
-                         &score);
-    return score.loss;
-}
-
-// On the worker's thread, while this one waits: it touches no vector and evaluates nothing meanwhile.
-static bool may_replace(void *owner, const float *model)
-{
-    struct judge *judge = owner;
-    const struct node_learner *l = judge->l;
-    const double nothing = train_loss_of_nothing(train_model_spec(l->options.model), l->options.test);
-    const double own = held_out_loss(l, l->vectors.model), loss = held_out_loss(l, model);
-    if (!train_loss_is_far(nothing, own, loss))
-        return true;
-    judge->rejected = (struct node_rejected){judge->rejected.models + 1, loss, own};
-    base_log(
-        BASE_LOG_WARN, "rejected",
-        "a donor's model has the loss %.4g on this node's held-out examples, its own has %.4g: it is not "
-        "taken, and another donor is asked",
-        loss, own);
-    return false;
-}
-
-static void note_rejected(struct node_learner *l, const struct judge *judge, bool all)
-{
-    if (judge->rejected.models == 0)
-        return;
-    l->rejected = (struct node_rejected){l->rejected.models + judge->rejected.models, judge->rejected.loss,
-                                         judge->rejected.own_loss};
-    if (all)
-        base_log(BASE_LOG_WARN, "rejected", "no donor has a model worth taking: this node keeps its own");
-}
-
 // Fetches into separate vectors: half a snapshot is of no use, and this node's own state must stay complete.
 void node_learner_fetch(struct node_learner *l)
 {
@@ -452,12 +396,6 @@ void node_learner_fetch(struct node_learner *l)
                                .blob = blob,
                                .scaled = l->options.scaling != NULL,
                                .correction = l->vectors.correction};
-    struct judge judge = {.l = l};
-    if (judges(l)) {
-        round.judge = may_replace;
-        round.judge_owner = &judge;
-        node_built_in_fetch(l->options.trainee);
-    }
     node_learner_tell(l, "fetching", true);
     if (memory)
         finish_round(l, &round);
@@ -470,11 +408,7 @@ void node_learner_fetch(struct node_learner *l)
         move(l, NULL, l->vectors.outer, round.outer);
         take_blob(l, blob);
     }
-    note_rejected(l, &judge, round.rejected);
-    if (round.rejected)
-        gossip_rounds_kept(&l->rounds);
-    else
-        gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
+    gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
     free(round.model);
     free(round.second_moment);
     free(round.outer);

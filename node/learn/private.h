@@ -31,7 +31,6 @@ struct node_learner {
     struct gossip_round_account account; // of the round whose row is to be written
     bool merged;                         // the model is that of all nodes
     struct train_score own;              // then: of this node's own final model; NAN: not measured
-    struct node_rejected rejected;       // donors' models so far
     struct node_distance distance;       // of the models, over the latest exchanges
     struct train_spread *spreads;        // for the scaling, from the loop; NULL: not here yet
     struct node_shards *shards;          // NULL: nothing is ever taken over

@@ -79,11 +79,6 @@ struct node_edge_status {
     uint8_t standing;                // enum gossip_standing of the other end, as last reported
 };
 
-struct node_rejected { // models of donors that were far worse than this node's own
-    uint64_t models;
-    double loss, own_loss; // of the latest, on this node's held-out examples
-};
-
 #define NODE_NOT_COUNTED UINT64_MAX
 struct node_progress {
     uint64_t round, step;  // the cluster's, which this node has reached, by itself or with another's model
@@ -119,9 +114,8 @@ struct node_progress {
     uint64_t memory;    // bytes of the trainer's vectors and of the outer momentum's; 0: not known
     bool unwritten;     // the latest checkpoint or row of metrics could not be written
     const char
-        *state; // constant: "waiting", "fetching", "training", "paused", "lingering", "merging", "stopping"
-    struct node_rejected rejected;
-    bool merged;         // the model is that of all nodes
+        *state;  // constant: "waiting", "fetching", "training", "paused", "lingering", "merging", "stopping"
+    bool merged; // the model is that of all nodes
     double own_accuracy; // then: of its own final model; NAN: not measured
 };
 
@@ -138,17 +132,13 @@ struct node_round { // one rendezvous of learner and worker
     uint64_t step;            // local steps done
     bool returns;             // replace the model of the exchange by these vectors, those of `round`
     bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
-    // May the fetched model replace this node's own? NULL: yes. Called by the worker while the learner waits.
-    bool (*judge)(void *owner, const float *model);
-    void *judge_owner;
-    bool fetched;           // out: that is done; false: it was ended before
-    bool rejected;          // out, if not fetched: each donor's model was worse than this node's own
-    bool merge, gives;      // merge the model (in ordinary memory) with those of the other nodes; it counts
-    bool merged;            // out: `model` is that of all nodes; else this node's own with the last updates
-    bool checkpoint;        // begin a checkpoint while nothing changes
-    bool checkpoint_wanted; // out: begin one at the next boundary
-    uint64_t round;         // out: completed rounds to continue from; with a snapshot, its donor's
-    bool met;               // out: the exchange of this round was made, or none was due
+    bool fetched;             // out: that is done; false: it was ended before
+    bool merge, gives;        // merge the model (in ordinary memory) with those of the other nodes; it counts
+    bool merged;              // out: `model` is that of all nodes; else this node's own with the last updates
+    bool checkpoint;          // begin a checkpoint while nothing changes
+    bool checkpoint_wanted;   // out: begin one at the next boundary
+    uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
+    bool met;                 // out: the exchange of this round was made, or none was due
     struct gossip_round_account account;  // out, of a round that meets
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'

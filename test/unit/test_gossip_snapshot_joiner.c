@@ -100,44 +100,6 @@ static void a_joiner_asks_ahead_and_completes(void **state)
     joining_destroy(&j);
 }
 
-// All blocks, from whoever is asked. Returns the donor of the first one.
-static uint8_t fetch_all(struct joining *j)
-{
-    struct gossip_message question;
-    struct gossip_id peer;
-    uint64_t round, step;
-    uint8_t first = 0;
-    while (!gossip_joiner_complete(j->joiner, &round, &step)) {
-        assert_true(gossip_joiner_next(j->joiner, 0, &peer, &question));
-        first = first ? first : peer.bytes[0];
-        const struct gossip_snapshot_tell told = honest(j, &question);
-        assert_int_equal(tell(j, peer.bytes[0], &told, 0), BASE_OK);
-    }
-    return first;
-}
-
-static void a_model_that_is_not_wanted_is_asked_of_another(void **state)
-{
-    struct joining j;
-    struct gossip_message question;
-    struct gossip_id peer;
-    (void)state;
-    joining_create(&j);
-    donor_up(&j, 2, true);
-    donor_up(&j, 3, true);
-    const uint8_t first = fetch_all(&j);
-    assert_true(gossip_joiner_reject(j.joiner, 0));
-    memset(j.into, 0, sizeof *j.into);
-    const uint8_t second = fetch_all(&j);
-    assert_true(second != first);
-    check_complete(&j);
-    assert_false(gossip_joiner_reject(j.joiner, 0)); // nobody else
-    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
-    donor_up(&j, 4, true);
-    assert_int_equal(fetch_all(&j), 4);
-    joining_destroy(&j);
-}
-
 static void another_donor_continues_where_the_first_stopped(void **state)
 {
     struct joining j;
@@ -524,7 +486,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_joiner_asks_ahead_and_completes),
-        cmocka_unit_test(a_model_that_is_not_wanted_is_asked_of_another),
         cmocka_unit_test(another_donor_continues_where_the_first_stopped),
         cmocka_unit_test(the_latest_list_of_donors_replaces_the_earlier_one),
         cmocka_unit_test(a_silent_donor_is_replaced_but_its_late_answer_counts),

@@ -285,53 +285,6 @@ static void a_fetched_model_has_no_old_momentum(void **state)
 
 static struct train_dataset testing; // no example has the label that a trained model predicts
 
-// All test examples are of class 0. A model that knows this is not exchanged for one that is sure of class 1.
-static void a_far_worse_model_is_not_taken(void **state)
-{
-    struct bench bench;
-    float offered[D] = {0};
-    (void)state;
-    make_data(&testing);
-    for (size_t i = 0; i < EXAMPLES; i++)
-        testing.labels[i] = 0;
-    memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
-    test_set = &testing;
-    bench_create_as(&bench, measured);
-    test_set = NULL;
-    order(&bench, GOSSIP_ORDER_FETCH, false);
-    order(&bench, GOSSIP_ORDER_START, false);
-    struct node_round *round = take_round(&bench);
-    assert_true(round->fetch && !round->judge); // a new node takes what it gets
-    answer(&bench, round);
-    round = take_round(&bench);
-    for (size_t i = 0; i < D; i++)
-        round->model[i] = 0;
-    round->model[D - 2] = 5; // the bias of class 0
-    order(&bench, GOSSIP_ORDER_FETCH, false);
-    take_give_up(&bench);
-    answer(&bench, round);
-    round = take_round(&bench);
-    assert_true(round->fetch && round->judge);
-    const float own = bench.trainee.trainer ? train_trainer_model(bench.trainee.trainer)[D - 2] : 0;
-    assert_true(own > 3);
-    offered[D - 2] = 1; // less sure, and right
-    assert_true(round->judge(round->judge_owner, offered));
-    offered[D - 2] = 0;
-    offered[D - 1] = 5;
-    assert_false(round->judge(round->judge_owner, offered));
-    memcpy(round->model, offered, sizeof offered);
-    round->rejected = true;
-    answer(&bench, round);
-    round = take_round(&bench);
-    assert_false(round->fetch);
-    assert_true(round->model[D - 2] > 3 && round->model[D - 1] < 2);
-    answer(&bench, round);
-    const struct node_progress progress = stop(&bench);
-    assert_int_equal(progress.rejected.models, 1);
-    assert_true(progress.rejected.loss > 5 && progress.rejected.own_loss < 0.1);
-    train_dataset_destroy(&testing);
-}
-
 static void a_model_is_measured_on_the_test_set(void **state)
 {
     struct bench bench;
@@ -365,7 +318,6 @@ int main(void)
         cmocka_unit_test(a_checkpoint_that_failed_is_tried_again_once_and_then_seldom),
         cmocka_unit_test(an_incomplete_snapshot_leaves_the_node_unchanged),
         cmocka_unit_test(a_fetched_model_has_no_old_momentum),
-        cmocka_unit_test(a_far_worse_model_is_not_taken),
         cmocka_unit_test(a_model_is_measured_on_the_test_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,41 +181,6 @@ static void a_model_is_fetched_and_its_edges_begin_again(void **state)
     bench_destroy(&bench);
 }
 
-static bool takes_none(void *owner, const float *model)
-{
-    unsigned *seen = owner;
-    assert_true(model[1] == donated(GOSSIP_PART_MODEL, 1)); // it is all here
-    (*seen)++;
-    return false;
-}
-
-// The node's own model stays, and its edges as well.
-static void a_model_that_the_learner_rejects_is_not_taken(void **state)
-{
-    struct bench bench;
-    struct node_round round;
-    unsigned seen = 0;
-    (void)state;
-    bench_create(&bench);
-    bench_start(&bench);
-    const float before = gossip_exchange_model(bench.exchange)[1];
-    round = round_of(&bench, 1);
-    round.fetch = true;
-    round.judge = takes_none;
-    round.judge_owner = &seen;
-    post_round(&bench, &round);
-    node_message_free(take(&bench, NODE_MESSAGE_WANTS));
-    post_donors(&bench, (const uint8_t[]){2}, 1);
-    for (size_t i = 0; i < 2 * BLOCKS; i++)
-        answer(&bench, 2, true);
-    take_fetched(&bench, false);
-    take_round_done(&bench, &round);
-    assert_int_equal(seen, 1);
-    assert_true(round.rejected && !round.fetched);
-    assert_true(gossip_exchange_model(bench.exchange)[1] == before);
-    bench_destroy(&bench);
-}
-
 static void questions_that_arrive_during_a_fetch_are_answered_afterwards(void **state)
 {
     struct bench bench;
@@ -387,7 +352,6 @@ int main(void)
         cmocka_unit_test(a_learner_that_stands_still_also_gives_its_model),
         cmocka_unit_test(a_question_for_what_is_not_there_closes_its_link),
         cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_again),
-        cmocka_unit_test(a_model_that_the_learner_rejects_is_not_taken),
         cmocka_unit_test(questions_that_arrive_during_a_fetch_are_answered_afterwards),
         cmocka_unit_test(another_donor_takes_over),
         cmocka_unit_test(a_donor_that_lies_is_closed),

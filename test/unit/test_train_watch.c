@@ -154,21 +154,6 @@ static void the_loss_of_nothing_follows_from_the_data(void **state)
     assert_true(train_loss_of_nothing(&spec, &data) == 1.5);
 }
 
-static void a_model_is_compared_with_the_bound_of_the_watch(void **state)
-{
-    (void)state;
-    assert_false(train_loss_is_far(CHANCE, 0.2, 0.2));
-    assert_false(train_loss_is_far(CHANCE, 0.2, 1.3));
-    assert_true(train_loss_is_far(CHANCE, 0.2, 1.4)); // 0.6 of chance
-    assert_false(train_loss_is_far(CHANCE, 1.0, 1.9));
-    assert_true(train_loss_is_far(CHANCE, 1.0, 2.1)); // twice its own
-    assert_false(train_loss_is_far(CHANCE, 2.0, 20)); // it has not learned itself
-    assert_true(train_loss_is_far(CHANCE, 2.0, 24));
-    assert_true(train_loss_is_far(CHANCE, 0.2, (double)NAN));
-    assert_false(train_loss_is_far(CHANCE, (double)NAN, 0.2)); // nothing to lose
-    assert_false(train_loss_is_far(CHANCE, (double)INFINITY, 100));
-}
-
 static unsigned program_until(struct train_program_watch *program, enum train_verdict verdict, double loss,
                               unsigned most)
 {
@@ -234,7 +219,6 @@ int main(void)
         cmocka_unit_test(a_state_after_a_bad_round_is_not_good),
         cmocka_unit_test(ordinary_trainings_raise_no_alarm),
         cmocka_unit_test(the_loss_of_nothing_follows_from_the_data),
-        cmocka_unit_test(a_model_is_compared_with_the_bound_of_the_watch),
         cmocka_unit_test(the_losses_of_a_program_are_compared_with_its_first),
         cmocka_unit_test(a_trained_model_has_more_room),
         cmocka_unit_test(a_loss_without_multiples_is_not_watched),
