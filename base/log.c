@@ -44,7 +44,7 @@ void base_log_configure(enum base_log_level least, enum base_log_format format, 
         atomic_store_explicit(&settings.node[i], words[i], memory_order_relaxed);
 }
 
-static bool is_written(enum base_log_level level)
+bool base_log_writes(enum base_log_level level)
 {
     return (int)level >= atomic_load_explicit(&settings.least, memory_order_relaxed);
 }
@@ -200,7 +200,7 @@ static void write_line(enum base_log_level level, const char *event, const char 
 
 void base_log(enum base_log_level level, const char *event, const char *format, ...)
 {
-    if (!is_written(level))
+    if (!base_log_writes(level))
         return;
     va_list arguments;
     va_start(arguments, format);
@@ -211,7 +211,7 @@ void base_log(enum base_log_level level, const char *event, const char *format, 
 void base_log_fields(enum base_log_level level, const char *event, const char *fields, const char *format,
                      ...)
 {
-    if (!is_written(level))
+    if (!base_log_writes(level))
         return;
     va_list arguments;
     va_start(arguments, format);

@@ -5,6 +5,7 @@
 #define BASE_LOG_H
 
 #include "base/error.h"
+#include <stdbool.h>
 
 enum base_log_level { BASE_LOG_DEBUG, BASE_LOG_INFO, BASE_LOG_WARN, BASE_LOG_ERROR };
 enum base_log_format { BASE_LOG_TEXT, BASE_LOG_JSON };
@@ -12,6 +13,9 @@ enum base_log_format { BASE_LOG_TEXT, BASE_LOG_JSON };
 // `node` is copied and appears in every line ("" for none). May be called while other threads write lines: a
 // line of that moment may have a mixture of both names.
 void base_log_configure(enum base_log_level least, enum base_log_format format, const char *node);
+
+// Lines of this level are written: is it worth making their text?
+bool base_log_writes(enum base_log_level level);
 
 // `event` is a constant word (link_up); the rest is a human-readable sentence. Lines are cut at 1,024 bytes;
 // control characters are replaced, so that nothing a peer sends can forge a line.

@@ -142,6 +142,10 @@ static enum base_error read_config(const struct arguments *a, struct node_config
 static int leave_model(struct node_setup *s)
 {
     struct base_reason why = {0};
+    if (train_trainer_steps_done(s->trainer) == 0) { // nobody has trained these weights
+        base_log(BASE_LOG_INFO, "model_file", "this node ends before its first step: it leaves no model");
+        return EXIT_DONE;
+    }
     if (!node_setup_model_file(s, &why))
         return EXIT_DONE;
     base_log(BASE_LOG_ERROR, "model_file", "%s", why.text);

@@ -91,8 +91,8 @@ float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
  * first round begins. AGAIN: call again. round may be NULL. */
 int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
 /* Lends the vectors. steps: local steps taken since the last OK (0 to 1,000,000,000; those beyond train.steps
- * do not count); step_scale: the sum of their learning rates; loss: their mean loss, for people (NaN: not
- * known). Never waits. */
+ * do not count); step_scale: the sum of their learning rates; loss: their mean loss (NaN: not known), for
+ * people, and for the condition "diverged": far above what it was. Never waits. */
 int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
 /* Takes the vectors back. AGAIN: call again. */
 int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);

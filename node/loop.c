@@ -277,6 +277,7 @@ void node_loop_destroy(struct node_loop *loop)
         event_base_free(loop->base);
     explicit_bzero(loop->options.psk, sizeof loop->options.psk);
     free(loop->taken);
+    free(loop->round);
     free(loop->edges);
     node_rates_destroy(loop->step_rates);
     node_rates_destroy(loop->sent_rates);

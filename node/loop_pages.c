@@ -107,6 +107,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
         .events = node_cluster_events(loop->cluster),
+        .round = loop->round,
     };
     if (gossip_life_isolated(loop->life)) // it trains, but averages with no node
         status->progress.state = "isolated";

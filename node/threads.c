@@ -129,21 +129,23 @@ static enum base_error start_learner(struct node_threads *t)
     struct node_setup *s = t->options.setup;
     const struct gossip_learner hosted =
         t->options.hosted ? node_hosted_learner(t->options.hosted) : (struct gossip_learner){0};
-    const struct node_learner_options options = {.config = s->config,
-                                                 .trainee = t->options.hosted ? NULL : &s->trainee,
-                                                 .other = &hosted,
-                                                 .model = s->model,
-                                                 .test = &s->test,
-                                                 .scaling = t->options.hosted ? NULL : s->scaling,
-                                                 .resume = node_setup_rounds(s),
-                                                 .unsettled = s->unsettled,
-                                                 .metrics = s->metrics,
-                                                 .keeper = s->keeper,
-                                                 .tensorboard = s->tensorboard,
-                                                 .inbox = t->learner_box,
-                                                 .worker = t->worker_box,
-                                                 .loop = t->loop_box,
-                                                 .counters = &t->counters};
+    const struct node_learner_options options = {
+        .config = s->config,
+        .trainee = t->options.hosted ? NULL : &s->trainee,
+        .other = &hosted,
+        .watch = t->options.hosted ? node_hosted_watch(t->options.hosted) : NULL,
+        .model = s->model,
+        .test = &s->test,
+        .scaling = t->options.hosted ? NULL : s->scaling,
+        .resume = node_setup_rounds(s),
+        .unsettled = s->unsettled,
+        .metrics = s->metrics,
+        .keeper = s->keeper,
+        .tensorboard = s->tensorboard,
+        .inbox = t->learner_box,
+        .worker = t->worker_box,
+        .loop = t->loop_box,
+        .counters = &t->counters};
     return node_learner_start(&options, &t->learner);
 }
 

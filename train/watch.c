@@ -64,6 +64,11 @@ bool train_watch_has_risen(const struct train_watch *watch)
                                fmax(RISEN * watch->best, LEARNED * watch->nothing));
 }
 
+bool train_watch_is_diverged(const struct train_watch *watch)
+{
+    return watch->recovers || watch->far > 1 || train_watch_has_risen(watch);
+}
+
 static bool is_near(const struct train_watch *watch, double loss)
 {
     const double most = has_learned(watch) ? LEARNED * watch->nothing : NEAR * watch->best;
@@ -121,4 +126,48 @@ enum train_verdict train_watch_round(struct train_watch *watch, double loss, dou
     watch->window.sum = watch->window.labels = 0;
     watch->window.steps = watch->window.rounds = 0;
     return judge(watch, mean, loss);
+}
+
+// -- the losses of a program
+
+#define FIRST_ROUNDS    4u
+#define TRAINED_TIMES   10.0
+#define LABELS_PER_STEP 16.0 // their number is not known; a window is as long as its steps say
+
+static void calibrate(struct train_program_watch *program, double loss)
+{
+    BASE_ASSERT(program->first < FIRST_ROUNDS && loss > 0);
+    program->largest = fmax(program->largest, loss);
+    if (++program->first == FIRST_ROUNDS)
+        train_watch_examples(&program->watch,
+                             program->trained ? TRAINED_TIMES * program->largest : program->largest);
+}
+
+enum train_verdict train_program_round(struct train_program_watch *program, double loss, uint64_t steps)
+{
+    if (program->unwatched || !isfinite(loss) || steps == 0)
+        return TRAIN_VERDICT_OPEN;
+    if (loss <= 0) {
+        *program = (struct train_program_watch){.unwatched = true};
+        return TRAIN_VERDICT_OPEN;
+    }
+    if (program->first < FIRST_ROUNDS) {
+        calibrate(program, loss);
+        return TRAIN_VERDICT_OPEN;
+    }
+    return train_watch_round(&program->watch, loss, LABELS_PER_STEP * (double)steps, steps);
+}
+
+void train_program_takes(struct train_program_watch *program)
+{
+    const bool calibrated = program->first == FIRST_ROUNDS;
+    if (program->unwatched)
+        return;
+    if (calibrated) {
+        train_watch_forget(&program->watch);
+    } else {
+        program->trained = true;
+        program->first = 0;
+        program->largest = 0;
+    }
 }

@@ -6,6 +6,7 @@
 
 #include "train/dataset.h"
 #include "train/model.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum train_verdict {
@@ -42,7 +43,24 @@ enum train_verdict train_watch_round(struct train_watch *watch, double loss, dou
 // The usual loss has risen far above its best, though no run of windows was far: the node does not return,
 // but it does not learn either.
 bool train_watch_has_risen(const struct train_watch *watch);
+// It is far above what it was: two windows in a row are far, it has risen, or no window was good since it
+// diverged.
+bool train_watch_is_diverged(const struct train_watch *watch);
 // A window with a larger loss is far; INFINITY: not known yet.
 double train_watch_bound(const struct train_watch *watch);
+
+// The losses of a program that trains by itself. What a model that knows nothing would have is not known: the
+// largest of the first losses stands for it, ten times that if the model was trained before. Losses of 0 and
+// less have no multiples: from the first one on nothing is watched. Begins with all 0.
+struct train_program_watch {
+    struct train_watch watch;
+    double largest;
+    unsigned first;
+    bool trained, unwatched;
+};
+// A round of `steps` steps had the mean loss `loss`; not finite, or no steps: ignored.
+enum train_verdict train_program_round(struct train_program_watch *program, double loss, uint64_t steps);
+// The model is another one, trained before: a checkpoint's, or another node's.
+void train_program_takes(struct train_program_watch *program);
 
 #endif

@@ -51,7 +51,8 @@ struct gossip_edge {
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_blocks blocks;
     uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches, implausible;
-    uint8_t *stored; // memory of the latest export
+    uint64_t accounted; // of the exchanges, by the latest gossip_exchange_account
+    uint8_t *stored;    // memory of the latest export
 };
 
 // edge.c. Writes the seed model, from which both ends of a new edge begin, to start. False: out of memory.

@@ -29,6 +29,11 @@ struct gossip_orphan { // the correction of an edge that ended because its peer 
     uint64_t order;    // the order in which the orphans were added
 };
 
+struct gossip_accounted { // as of the latest gossip_exchange_account
+    struct gossip_pace_done done;
+    uint64_t wait_ns[GOSSIP_PACE_REASONS];
+};
+
 struct gossip_exchange {
     struct gossip_exchange_options options;
     size_t entries; // k
@@ -83,6 +88,7 @@ struct gossip_exchange {
     struct gossip_clip clip;
     struct gossip_journal journal;
     struct gossip_exchange_totals totals;
+    struct gossip_accounted accounted;
 };
 
 // averaging.c. Counts a round of local steps: the drift correction needs to know how far this node has

@@ -30,6 +30,7 @@ struct gossip_average {
     // What is left to do.
     struct gossip_average_action ready[READY];
     size_t n_ready, taken;                  // taken of n_ready
+    struct gossip_round_account account;    // of the latest boundary that met others
     struct gossip_exchange_actions actions; // of the latest step; `ready` points to their messages
     struct gossip_message message;          // of the latest action, or the answer of a donor
     bool follows;                           // edges may change
@@ -87,17 +88,21 @@ static void refuse(struct gossip_average *a, const struct gossip_id *peer, enum 
 static void end_round(struct gossip_average *a, uint64_t round)
 {
     const struct gossip_rounds_meet *meet = &a->round.meet;
+    const struct gossip_id *partner = a->asks ? &a->partner : NULL;
+    const bool met = gossip_exchange_met(a->options.exchange, partner, meet->round);
     struct gossip_exchange_totals totals;
 
     a->work = RESTS;
     if (meet->last)
         gossip_exchange_freeze(a->options.exchange);
     gossip_exchange_totals(a->options.exchange, &totals);
-    push(a, (struct gossip_average_action){
-                .kind = GOSSIP_AVERAGE_DONE,
-                .round = meet->meets ? round : meet->round,
-                .met = gossip_exchange_met(a->options.exchange, a->asks ? &a->partner : NULL, meet->round),
-                .apart = totals.apart});
+    if (meet->meets)
+        gossip_exchange_account(a->options.exchange, partner, met, &a->account);
+    push(a, (struct gossip_average_action){.kind = GOSSIP_AVERAGE_DONE,
+                                           .round = meet->meets ? round : meet->round,
+                                           .account = meet->meets ? &a->account : NULL,
+                                           .met = met,
+                                           .apart = totals.apart});
 }
 
 _Static_assert((int)GOSSIP_REFUSAL_IMPLAUSIBLE == (int)GOSSIP_AVERAGE_IMPLAUSIBLE &&
@@ -122,13 +127,20 @@ static const struct gossip_exchange_action *take_step(struct gossip_average *a)
     return done;
 }
 
+static enum base_error step_exchange(struct gossip_average *a, const struct gossip_exchange_event *event)
+{
+    if (a->options.teller)
+        return gossip_tell_step(a->options.exchange, event, &a->actions, a->options.teller);
+    return gossip_exchange_step(a->options.exchange, event, &a->actions);
+}
+
 static void step(struct gossip_average *a, struct gossip_exchange_event event)
 {
     struct gossip_average_action journal = {.kind = GOSSIP_AVERAGE_JOURNAL};
 
     BASE_ASSERT(a->taken == a->n_ready); // else messages of the step before are lost
     event.now_ns = a->now_ns;
-    const bool failed = gossip_exchange_step(a->options.exchange, &event, &a->actions) != BASE_OK;
+    const bool failed = step_exchange(a, &event) != BASE_OK;
     if (event.kind == GOSSIP_EXCHANGE_FORGET)
         push(a, (struct gossip_average_action){
                     .kind = GOSSIP_AVERAGE_DROPS, .peer = event.peer, .dead = event.dead});

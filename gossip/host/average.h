@@ -25,6 +25,7 @@
 
 #include "base/error.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
 #include "gossip/life/life.h"
 #include "gossip/life/rounds.h"
@@ -39,8 +40,9 @@ struct gossip_average;
 struct gossip_average_options {
     struct gossip_id self;
     struct gossip_exchange *exchange;
-    bool local;                 // no edge ever comes up and no round meets a peer
-    uint64_t merge_patience_ns; // struct gossip_merge_options
+    bool local;                         // no edge ever comes up and no round meets a peer
+    uint64_t merge_patience_ns;         // struct gossip_merge_options
+    const struct gossip_teller *teller; // gets a line for each event and action of the exchange; NULL: nobody
     // What this node gives beside its published model, to nodes that ask for a copy. False: the trainer
     // changes it at this moment.
     bool (*rests)(const void *owner, struct gossip_snapshot_vectors *vectors);
@@ -135,9 +137,10 @@ struct gossip_average_action {
     const uint8_t *records;
     size_t bytes; // of `records`
     bool dead, met, apart, answered;
-    enum base_error error;         // UNGIVEN
-    uint64_t round;                // DONE
-    struct gossip_life_event live; // FETCHED, MERGED, LIVE: for the life; now_ns is the owner's
+    enum base_error error;                      // UNGIVEN
+    uint64_t round;                             // DONE
+    const struct gossip_round_account *account; // DONE: of a boundary that met others; else NULL
+    struct gossip_life_event live;              // FETCHED, MERGED, LIVE: for the life; now_ns is the owner's
     struct gossip_joiner_progress fetched;
     enum gossip_merge_end end; // GOES_ON: it was given up
     struct gossip_merge_info merged;

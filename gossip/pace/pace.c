@@ -91,6 +91,17 @@ bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_
 
 // -- what happens
 
+static void note_wait(struct gossip_pace *pace, uint64_t ns)
+{
+    struct gossip_pace_wait *wait = &pace->wait;
+    BASE_ASSERT(pace->reason != GOSSIP_PACE_NO_REASON);
+    if (wait->reason != pace->reason || gossip_id_compare(&wait->whom, &pace->waits_for) != 0)
+        *wait = (struct gossip_pace_wait){pace->reason, pace->waits_for, 0};
+    wait->ns += ns;
+    if (wait->ns >= pace->longest.ns)
+        pace->longest = *wait;
+}
+
 void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns)
 {
     if (now_ns < pace->now_ns) // of two threads' readings
@@ -101,6 +112,7 @@ void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns)
     const uint64_t ns = now_ns - pace->since_ns;
     struct gossip_pace_peer *peer = find(pace, &pace->waits_for);
     pace->waits.ns[pace->reason] += ns;
+    note_wait(pace, ns);
     if (peer)
         peer->waited_ns += ns;
     pace->since_ns = now_ns;
@@ -146,6 +158,7 @@ void gossip_pace_begin(struct gossip_pace *pace, const struct gossip_pace_round 
         pace->planned++;
     }
     pace->plan = *round;
+    pace->wait = pace->longest = (struct gossip_pace_wait){0};
     pace->round = round->round;
     pace->idle = round->idle;
     pace->others = round->others;
@@ -165,6 +178,7 @@ void gossip_pace_asked(struct gossip_pace *pace, struct gossip_pace_peer *peer, 
     peer->weight = weight;
     peer->loose = false;
     pace->answered = 0;
+    pace->done.asked++;
     if (!is_sync(pace))
         pace->turn = GOSSIP_PACE_ASKED;
 }
@@ -184,6 +198,7 @@ void gossip_pace_refused(struct gossip_pace *pace, struct gossip_pace_peer *peer
     const uint64_t base = MS << doubles;
 
     gossip_pace_dropped(peer);
+    pace->done.refused++;
     peer->refusals++;
     peer->retry_ns =
         pace->now_ns + base + base_hash_mix(gossip_news_rank(&pace->options.self) + peer->refusals) % base;
@@ -218,6 +233,7 @@ void gossip_pace_answered(struct gossip_pace *pace, float weight)
 {
     BASE_ASSERT(weight > 0);
     pace->answered += weight;
+    pace->done.answered++;
 }
 
 void gossip_pace_left(struct gossip_pace *pace)

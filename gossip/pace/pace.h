@@ -100,6 +100,16 @@ struct gossip_pace_waits { // by reason, in ns, since the start
     uint64_t overdue; // waits that passed their deadline though the neighbour was linked and alive
 };
 
+struct gossip_pace_wait { // one uninterrupted wait
+    enum gossip_pace_reason reason;
+    struct gossip_id whom; // the neighbour; this node's own id: no single one
+    uint64_t ns;
+};
+
+struct gossip_pace_done {              // requests, since the start
+    uint64_t asked, refused, answered; // ours that went out; of these refused (BUSY); of others, answered
+};
+
 struct gossip_pace {
     struct gossip_pace_options options;
     struct gossip_pace_peer **peers; // [n_peers], in the order of their ids
@@ -119,6 +129,8 @@ struct gossip_pace {
     struct gossip_id waits_for;     // the neighbour, if the reason names one
     uint64_t since_ns;              // ... until now accounted for
     struct gossip_pace_waits waits;
+    struct gossip_pace_wait wait, longest; // the latest one, and the longest of the latest boundary
+    struct gossip_pace_done done;
 };
 
 enum gossip_pace_todo {

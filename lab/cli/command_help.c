@@ -22,6 +22,7 @@ static const char overview[] =
     "  p2pml plot DIR              the same results as pictures, with gnuplot\n"
     "  p2pml top [HOST:PORT]       a running cluster in the terminal, found from any one of its nodes\n"
     "  p2pml collect HOST:PORT     the report of a running cluster, as p2pml run writes it\n"
+    "  p2pml why NODE [ROUND]      what happened in a round of a node: whom it met, what it waited for, what changed\n"
     "  p2pml topology show KIND    the properties of a graph, what a death changes in it, and a picture\n"
     "  p2pml keygen                creates the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows the content of a checkpoint, or of another safetensors file\n"
@@ -51,7 +52,8 @@ static const char about_run[] =
     "DIR/results.csv and DIR/results.jsonl have one line per run. Complete runs are kept: after an\n"
     "interruption, the same command continues the sweep.\n"
     "Exit status: 0 done, 1 a node or a baseline failed or the run is incomplete (a node took fewer steps than\n"
-    "train.steps, and no event explains it), 2 bad usage or experiment, 130 interrupted.\n";
+    "train.steps and no event explains it, has diverged, or keeps its own model though all were to hold one),\n"
+    "2 bad usage or experiment, 130 interrupted.\n";
 
 static const char about_sim[] =
     "p2pml sim EXPERIMENT.yaml [--set KEY=VALUE]... [--out DIR] [--fresh] [--check]\n"
@@ -63,7 +65,8 @@ static const char about_sim[] =
     "threads (sim.threads). Otherwise the time of a step is measured first; --set sim.step_time=TIME repeats\n"
     "the run. Writes the same files as p2pml run, except checkpoints, which simulated nodes keep in\n"
     "memory. Ctrl-C lets the nodes leave and writes the summary; Ctrl-C a second later ends it at once.\n"
-    "Exit status: 0 done, 1 failed, 2 bad usage or experiment, 130 interrupted.\n";
+    "A node that took fewer steps or keeps its own model is named.\n"
+    "Exit status: 0 done, 1 failed or a node has diverged, 2 bad usage or experiment, 130 interrupted.\n";
 
 #define ABOUT_MODEL                                                                                          \
     "  MODEL            averaged.safetensors of a run, model.safetensors or a checkpoint of a node,\n"       \
@@ -197,6 +200,20 @@ static const char about_collect[] =
     "ended have no page: collect before the end, or give them node.linger.\n"
     "Exit status: 0 done, 1 no node answers or DIR cannot be used, 2 bad usage.\n";
 
+static const char about_why[] =
+    "p2pml why NODE [ROUND]\n"
+    "\n"
+    "  NODE   the directory of a node (node.dir, or DIR/node-03 of a run), or HOST:PORT of the page of a running\n"
+    "         node (node.http), which has its latest round only\n"
+    "  ROUND  default: the latest round that has ended\n"
+    "\n"
+    "Says in sentences what the node has recorded of the round: whom it met; with whom it was to meet but did\n"
+    "not, and why; for what and for whom it waited, and how long; what changed in the cluster from the round\n"
+    "before to this one; what its model did (its own steps, another node's model, a return to the last good\n"
+    "one, the merge at the end). It reads metrics.jsonl and events.jsonl, or /status.\n"
+    "Each message of an exchange is in the log of a node with log.level debug.\n"
+    "Exit status: 0 done, 1 no such node or round, 2 bad usage.\n";
+
 static const char about_topology[] =
     "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
     "                              [--parameters D] [--ratio R] [--json | --dot | --svg]\n"
@@ -286,6 +303,7 @@ static const struct {
     {"plot", about_plot, false},
     {"top", about_top, false},
     {"collect", about_collect, false},
+    {"why", about_why, false},
     {"topology", about_topology, false},
     {"keygen", about_keygen, false},
     {"inspect", about_inspect, false},
@@ -298,7 +316,7 @@ int lab_command_about(const char *name)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, top, collect, topology, keygen or inspect\n",
+            "report, plot, top, collect, why, topology, keygen or inspect\n",
             name);
     return LAB_EXIT_USAGE;
 }

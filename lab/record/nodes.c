@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define ADDRESS_BYTES 32u
@@ -233,9 +234,9 @@ enum base_error lab_node_start(struct lab_node *node, const char *program, char 
     return BASE_OK;
 }
 
-void lab_node_pretend_end(struct lab_node *node)
+void lab_node_pretend_end(struct lab_node *node, int status)
 {
-    node->process = (struct lab_process){.pid = -1}; // status 0
+    node->process = (struct lab_process){.pid = -1, .status = status == 0 ? 0 : W_EXITCODE(1, 0)};
 }
 
 bool lab_node_ended_well(const struct lab_node *node)

@@ -64,7 +64,7 @@ double lab_unix_seconds(void);
 enum base_error lab_node_start(struct lab_node *node, const char *program, char *const *environment,
                                struct base_reason *why) BASE_CHECK;
 // Marks a node that has no process as ended.
-void lab_node_pretend_end(struct lab_node *node);
+void lab_node_pretend_end(struct lab_node *node, int status);
 // True: it ended by itself, with status 0.
 bool lab_node_ended_well(const struct lab_node *node);
 // True: it did not end well, was not ended by an event, and no pending event starts it.

@@ -70,6 +70,15 @@ static bool take_regression(const json_t *object, struct lab_row *row)
            (take_real(object, "r2", &row->accuracy) && take_real(object, "rmse", &row->rmse));
 }
 
+// Keys that a line may lack.
+static void take_marks(const json_t *object, struct lab_row *row)
+{
+    row->merged = json_is_true(json_object_get(object, "merged"));
+    row->diverged = json_is_true(json_object_get(object, "diverged"));
+    if (!take_integer(object, "returns", &row->returns))
+        row->returns = 0;
+}
+
 // A line without a time still counts as a round.
 static void take_moment(const json_t *object, struct lab_row *row)
 {
@@ -83,8 +92,10 @@ bool lab_row_parse(const char *line, size_t bytes, struct lab_row *row)
     struct lab_row parsed = *row;
     json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
     bool good = json_is_object(object) && take_all(object, &parsed) && take_regression(object, &parsed);
-    if (good)
+    if (good) {
         take_moment(object, &parsed);
+        take_marks(object, &parsed);
+    }
     json_decref(object);
     if (good)
         *row = parsed;

@@ -26,19 +26,33 @@ static enum base_error note(struct lab_run_results *results, const char *format,
     return string && json_array_append_new(results->notes, string) ? BASE_ENOMEM : BASE_OK;
 }
 
+static enum base_error note_faults(struct lab_run_results *results, const json_t *summary)
+{
+    const char *shortfall = lab_json_text(summary, "shortfall", NULL);
+    const char *trouble = lab_json_text(summary, "trouble", NULL);
+    const char *unmerged = lab_json_text(summary, "unmerged", NULL);
+    enum base_error error = BASE_OK;
+    if (shortfall)
+        error = note(results,
+                     "Incomplete: %s. What is missing was not computed but taken from another node's model.",
+                     shortfall);
+    if (!error && trouble)
+        error = note(results, "Incomplete: %s.", trouble);
+    if (!error && unmerged)
+        error = note(results, "The nodes hold different models: %s.", unmerged);
+    const char *unlearned = lab_json_text(summary, "unlearned", NULL);
+    if (!error && unlearned)
+        error = note(results, "Not learned: %s.", unlearned);
+    return error;
+}
+
 // The conditions under which the figures hold.
 static enum base_error note_conditions(struct lab_run_results *results, const json_t *summary)
 {
     const char *simulated = lab_json_text(summary, "simulated", NULL),
                *seeds = lab_json_text(summary, "seeds", NULL),
                *collected = lab_json_text(summary, "collected", NULL);
-    const char *shortfall = lab_json_text(summary, "shortfall", NULL);
-    enum base_error error = shortfall
-                                ? note(results,
-                                       "Incomplete: %s. What is missing was not computed but taken from "
-                                       "another node's model.",
-                                       shortfall)
-                                : BASE_OK;
+    enum base_error error = note_faults(results, summary);
     if (!error && simulated)
         error = note(results, "Simulated: %s.", simulated);
     if (!error && seeds)

@@ -32,28 +32,46 @@ static enum base_error compare(struct run *run, struct base_reason *why)
     return run->interrupted ? BASE_OK : error;
 }
 
-// Says how the run ended. Real nodes are to take the steps that their file asks for; a simulation shows what
-// a slow node does, which is not a fault of the run.
-static char *judge_work(struct run *run, bool error)
+static void complain_of(const char *what, const char *cure)
 {
-    struct lab_summary *summary = &run->summary;
-    char *shortfall =
-        run->kind->simulated || run->interrupted ? NULL : lab_shortfall_text(&run->cluster, &run->bench.view);
+    if (what)
+        fprintf(stderr, "p2pml: %s. %s\n", what, cure);
+}
+
+static const char cure_of_work[] =
+    "Steps that are missing were not computed but came with another node's model: give each node more of a "
+    "processor (fewer nodes, fewer other programs) or more time (average.mode=sync). A node without exchanges "
+    "trained alone: its log says why";
+static const char cure_of_trouble[] =
+    "A node that has diverged needs a smaller train.rate, or other data; another one's log says why it ended";
+static const char cure_of_unmerged[] =
+    "Nodes keep their own models if they cannot reach each other in the time that node.linger gives";
+
+static const char cure_of_unlearned[] =
+    "train.rate is too high or too low, the steps are too few, or targets and features do not belong together";
+
+// Says how the run ended. Real nodes are to take the steps that their file asks for, and to end with one
+// model; a simulation shows what a slow node or link does, which is no fault of the run: it is named only.
+static void judge(struct run *run, bool error)
+{
+    struct lab_summary *s = &run->summary;
+    if (run->has_nodes && !run->interrupted) {
+        s->shortfall = lab_shortfall_text(&run->cluster, &run->bench.view);
+        s->trouble = lab_trouble_text(&run->cluster);
+        s->unmerged = lab_unmerged_text(&run->cluster, &run->bench.view, s->average.consensus);
+    }
+    if (run->has_nodes)
+        s->unlearned = lab_unlearned_text(&run->bench, &s->average.score);
+    const bool lacks = s->trouble || (!run->kind->simulated && (s->shortfall || s->unmerged));
     const bool failed = run->failed || error;
-    run->failed = failed || shortfall;
-    summary->shortfall = shortfall;
-    summary->status = run->interrupted ? "interrupted"
-                      : failed         ? "failed"
-                      : shortfall      ? "incomplete"
-                                       : "complete";
-    if (shortfall && !failed)
-        fprintf(
-            stderr,
-            "p2pml: incomplete: %s. Steps that are missing were not computed but came with another node's model: "
-            "give each node more of a processor (fewer nodes, fewer other programs) or more time "
-            "(average.mode=sync). A node without exchanges trained alone: its log says why\n",
-            shortfall);
-    return shortfall;
+    run->failed = failed || lacks;
+    s->status = run->interrupted ? "interrupted" : failed ? "failed" : lacks ? "incomplete" : "complete";
+    if (lacks && !failed)
+        fputs("p2pml: the run is incomplete:\n", stderr);
+    complain_of(s->shortfall, cure_of_work);
+    complain_of(s->trouble, cure_of_trouble);
+    complain_of(s->unmerged, cure_of_unmerged);
+    complain_of(s->unlearned, cure_of_unlearned);
 }
 
 // Writes summary.json, the results and the report even after an error, up to the first that cannot be
@@ -79,7 +97,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     enum base_error error = run->kind->sum_up(run, points, why);
     if (!error)
         error = lab_average_write(&summary->average, &run->bench, directory, why);
-    char *shortfall = judge_work(run, error != BASE_OK);
+    judge(run, error != BASE_OK);
     summary->seconds = now_seconds() - start;
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
     if (!written)
@@ -87,8 +105,11 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     if (!written)
         written = lab_report_write(directory, error ? &ignored : why);
     lab_summary_print(summary, stdout);
-    summary->shortfall = NULL;
-    free(shortfall);
+    free(summary->shortfall);
+    free(summary->trouble);
+    free(summary->unmerged);
+    free(summary->unlearned);
+    summary->shortfall = summary->trouble = summary->unmerged = summary->unlearned = NULL;
     lab_histories_free(histories);
     summary->histories = NULL;
     summary->points = NULL;

@@ -22,6 +22,7 @@ struct run {
     struct lab_display display;
     struct lab_summary summary;
     bool interrupted, failed;
+    bool has_nodes;                  // which took their steps one by one, and have files
     char program[RUN_PATH_BYTES];    // of processes: p2pml-node
     struct lab_pool *pool;           // this and the following: of a simulation
     struct lab_rounds_result rounds; // of the rounds engine; the summary borrows its edges

@@ -60,6 +60,7 @@ static enum base_error train(struct run *run, struct base_reason *why)
                                                    .display = &run->display};
     error = lab_supervisor_run(&options, &run->cluster, why);
     free(environment);
+    run->has_nodes = true;
     for (size_t i = 0; i < run->cluster.count; i++)
         run->failed = run->failed || lab_node_failed(&run->cluster.nodes[i]);
     return error;

@@ -71,6 +71,7 @@ static enum base_error run_engine(struct run *run, struct base_reason *why)
                                                  .display = &run->display};
     bool nodes = lab_experiment_engine(&run->experiment) == LAB_ENGINE_NODES;
     summary->engine = nodes ? "nodes" : "rounds";
+    run->has_nodes = nodes;
     enum base_error error =
         lab_cluster_pretend(&run->experiment, run->directory.path, nodes, &run->cluster, why);
     if (!error)
@@ -83,6 +84,8 @@ static enum base_error run_engine(struct run *run, struct base_reason *why)
         lab_average_free(&simulated.average);
         return error;
     }
+    for (size_t i = 0; i < run->cluster.count; i++)
+        run->failed = run->failed || lab_node_failed(&run->cluster.nodes[i]);
     summary->average = simulated.average;
     summary->virtual_seconds = simulated.virtual_seconds;
     summary->steps = simulated.steps;

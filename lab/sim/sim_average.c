@@ -1,6 +1,7 @@
 // The averaging of a process (gossip/host/average) under virtual time: its events, and the effects of its
 // actions. A process without a learner averages nothing.
 #include "lab/sim/sim_process.h"
+#include <stdio.h>
 
 #define PATIENCE_NS (10 * SIM_SECOND) // of a merge where a world lingers for ever
 
@@ -157,6 +158,20 @@ void sim_average_give(struct sim_node *node)
 
 // -- life
 
+static void name(void *owner, const struct gossip_id *id, char text[GOSSIP_TELL_NAME])
+{
+    const struct sim_node *node = owner;
+
+    snprintf(text, GOSSIP_TELL_NAME, "node %zu", sim_world_find(node->world, id));
+}
+
+static void write_line(void *owner, const char *line)
+{
+    const struct sim_node *node = owner;
+
+    sim_trace_tell(&node->world->trace, node->world->queue.now_ns, (uint32_t)node->host, line);
+}
+
 // A process whose rounds rest reaches no boundary, and gives what it has published.
 static bool rests(const void *owner, struct gossip_snapshot_vectors *vectors)
 {
@@ -182,10 +197,13 @@ static uint64_t patience(const struct sim_node *node)
 
 void sim_average_start(struct sim_node *node)
 {
+    node->teller = (struct gossip_teller){.owner = node, .name = name, .line = write_line};
     const struct gossip_average_options options = {.self = *sim_member_id(node, node->self),
                                                    .exchange = node->train.exchange,
                                                    .local = node->world->options.local,
                                                    .merge_patience_ns = patience(node),
+                                                   .teller =
+                                                       node->world->trace.verbose ? &node->teller : NULL,
                                                    .rests = rests,
                                                    .owner = node};
 

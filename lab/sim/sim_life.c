@@ -52,6 +52,7 @@ static void end(struct sim_node *node, int status)
         sim_link_leave(node);
         node->disk.starts--; // an intended end is not counted
     }
+    node->status = status;
     node->stop = true;
 }
 

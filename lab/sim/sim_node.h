@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
 #include "gossip/host/average.h"
 #include "gossip/host/control.h"
@@ -104,6 +105,8 @@ struct sim_node_train {
     uint64_t rounds_done;                // since the process started
     bool stepping, resumed;              // stepping: the learner has the vectors
     enum sim_origin origin;              // of the vectors
+    struct gossip_round_account account; // of the latest round
+    bool merged;                         // its model is that of all nodes
 };
 
 // Since the simulation began, across restarts. On peer streams all framing and handshakes included, as a
@@ -123,6 +126,7 @@ struct sim_node {
     struct sim_world *world;
     size_t host, self; // self: identity
     bool running, paused, slow, stop;
+    int status;          // with which the latest process has ended in order
     int64_t clock_ns;    // local monotonic = virtual + this
     uint64_t started_ns; // local
     uint64_t wake_ns, wake_number, inbox_ns, paused_ns, jumped_ns;
@@ -139,6 +143,7 @@ struct sim_node {
     struct sim_node_graph graph;
     struct sim_node_life life;
     struct sim_node_train train;
+    struct gossip_teller teller;    // of the exchange, into the trace
     struct gossip_average *average; // drives exchange, edges, snapshots and merge; NULL without a learner
     struct sim_traffic traffic;
     struct sim_node_faults faults;

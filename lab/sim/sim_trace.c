@@ -1,5 +1,6 @@
 #include "lab/sim/sim_trace.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include <string.h>
 
@@ -19,6 +20,12 @@ void sim_trace_add(struct sim_trace *trace, const struct sim_line *line)
     trace->last[trace->count++ % SIM_TRACE_LINES] = *line;
     if (trace->verbose)
         print(line, stdout);
+}
+
+void sim_trace_tell(const struct sim_trace *trace, uint64_t time_ns, uint32_t node, const char *line)
+{
+    BASE_ASSERT(trace->verbose);
+    printf("%12.6f  node %-3u   %s\n", (double)time_ns * 1e-9, (unsigned)node, line);
 }
 
 void sim_trace_dump(const struct sim_trace *trace, FILE *file)

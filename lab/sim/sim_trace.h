@@ -26,6 +26,8 @@ struct sim_trace {
 
 // `what` and `text` are constant strings.
 void sim_trace_add(struct sim_trace *trace, const struct sim_line *line);
+// What an exchange does (gossip/exchange/tell.h). Only if verbose; not part of the hash.
+void sim_trace_tell(const struct sim_trace *trace, uint64_t time_ns, uint32_t node, const char *line);
 void sim_trace_dump(const struct sim_trace *trace, FILE *file);
 
 #endif

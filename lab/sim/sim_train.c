@@ -176,6 +176,7 @@ void sim_train_done(struct sim_node *node, const struct gossip_average_action *a
     struct sim_node_train *train = &node->train;
     const struct gossip_rounds_meet meet = train->rounds.meet;
 
+    train->account = action->account ? *action->account : (struct gossip_round_account){0};
     if (train->rounds.doing == GOSSIP_ROUNDS_RETURN) {
         gossip_rounds_returned(&train->rounds);
         train->round_is_over = true;
@@ -221,6 +222,7 @@ void sim_train_merged(struct sim_node *node, const struct gossip_average_action 
     sim_world_trace(node->world, node->host, "merge", gossip_merge_end_text(action->end),
                     node->train.rounds.round, action->end);
     node->world->counts.merges += action->live.ok;
+    node->train.merged = action->live.ok;
     gossip_rounds_merged(&node->train.rounds, action->live.ok);
     sim_life_tell(node, action->live);
     go_on(node);

@@ -233,6 +233,14 @@ enum base_error lab_summary_write(const struct lab_summary *summary, const char 
         json_object_set_new(head, "shortfall",
                             summary->shortfall ? json_string(summary->shortfall) : json_null());
     if (head)
+        json_object_set_new(head, "trouble", summary->trouble ? json_string(summary->trouble) : json_null());
+    if (head)
+        json_object_set_new(head, "unmerged",
+                            summary->unmerged ? json_string(summary->unmerged) : json_null());
+    if (head)
+        json_object_set_new(head, "unlearned",
+                            summary->unlearned ? json_string(summary->unlearned) : json_null());
+    if (head)
         json_object_set_new(head, "seeds", json_string(seeds));
     free(simulated);
     char *text = NULL, *line = NULL;

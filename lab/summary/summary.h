@@ -16,7 +16,10 @@ struct lab_summary {
     struct lab_average average;
     const char *file, *directory, *version;
     const char *status;        // "complete", "incomplete", "interrupted", "failed"
-    const char *shortfall;     // of an incomplete run: "node-03 took 0 of 1,000 steps"; else NULL
+    char *shortfall;           // own work that is missing: "node-03 took 0 of 1,000 steps"; else NULL
+    char *trouble;             // "node-03 has diverged", "node-01 ended with exit status 1"; else NULL
+    char *unmerged;            // "node-01 keeps its own model", although all were to hold one; else NULL
+    char *unlearned;           // the averaged model is no better than one that knows nothing; else NULL
     double time, seconds;      // unix seconds of the start; total duration
     const char *kind, *engine; // "run", "sim"; "nodes", "rounds", NULL with run
     double virtual_seconds;    // from the first local step to the last round: virtual with sim, else real
@@ -65,6 +68,14 @@ void lab_seeds_text(const struct lab_summary *summary, char text[LAB_SEEDS_BYTES
 // theirs explains it: "node-03 took 0 of 1,000 steps, node-05 16, node-06 made 0 exchanges". malloc'ed; NULL:
 // there is none.
 char *lab_shortfall_text(const struct lab_cluster *cluster, const struct node_config *config);
+// Nodes that ended with another status than 0, or with a loss far above what it was. malloc'ed; NULL: none.
+char *lab_trouble_text(const struct lab_cluster *cluster);
+// Nodes that keep a model of their own, if the final models were to be merged but differ (`consensus`).
+// malloc'ed; NULL: none, or they are too many to be merged.
+char *lab_unmerged_text(const struct lab_cluster *cluster, const struct node_config *config,
+                        double consensus);
+// The averaged model's loss is that of a model that knows nothing, or worse. malloc'ed; NULL: it is not.
+char *lab_unlearned_text(const struct lab_workbench *bench, const struct lab_score *averaged);
 // Whether nodes that were configured to average have not exchanged a byte, so that each trained alone.
 bool lab_never_met(const struct lab_summary *summary);
 

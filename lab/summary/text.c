@@ -47,13 +47,22 @@ static void print_baseline(const struct lab_summary *s, enum lab_baseline kind, 
         print_score(what, &run->score, run->done ? note : "did not finish", out);
 }
 
+// Nodes that did not end well are not in the mean.
+static void print_averaged(const struct lab_summary *s, FILE *out)
+{
+    char note[64] = "the mean of the nodes' models";
+    if (s->average.nodes > 0 && s->average.nodes < s->cluster->count)
+        snprintf(note, sizeof note, "the mean of %zu of %zu models", s->average.nodes, s->cluster->count);
+    print_score("averaged model", &s->average.score, note, out);
+}
+
 static void print_scores(const struct lab_summary *s, const struct lab_totals *totals, FILE *out)
 {
     struct lab_spread lone;
     lab_lone_spread(s->baselines, &lone);
     fprintf(out, "\n  %-26s %9s %10s\n", "on the test examples", lab_workbench_measures(s->bench),
             s->bench->test.outputs > 0 ? "RMSE" : "loss");
-    print_score("averaged model", &s->average.score, "the mean of the nodes' models", out);
+    print_averaged(s, out);
     print_score("worst node", &totals->worst, "", out);
     print_score("mean of the nodes", &totals->mean, "", out);
     print_score("best node", &totals->best, "", out);
@@ -149,6 +158,12 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
         fprintf(out, "  model      the averaged one is in %s/" NODE_MODEL_AVERAGED "\n", s->directory);
     if (s->shortfall)
         fprintf(out, "  own work   %s\n", s->shortfall);
+    if (s->trouble)
+        fprintf(out, "  trouble    %s\n", s->trouble);
+    if (s->unmerged)
+        fprintf(out, "  models     %s\n", s->unmerged);
+    if (s->unlearned)
+        fprintf(out, "  models     %s\n", s->unlearned);
     fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
     fflush(out);
 }

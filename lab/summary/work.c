@@ -3,7 +3,10 @@
 #include "lab/summary/summary.h"
 
 #include "base/file.h"
+#include "gossip/wire/message.h"
+#include "train/watch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define NODES_NAMED       8u
@@ -73,6 +76,100 @@ static size_t name_unaveraged(const struct lab_cluster *cluster, const struct no
     return found;
 }
 
+// -- models
+
+static size_t name_failed(const struct lab_cluster *cluster, FILE *out)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < cluster->count; i++) {
+        const struct lab_node *node = &cluster->nodes[i];
+        const struct lab_row row = lab_tail_row(&node->tail);
+        const bool failed = lab_node_failed(node);
+        char status[LAB_STATUS_BYTES];
+        if (!failed && !(lab_node_ended_well(node) && row.diverged))
+            continue;
+        lab_process_describe(&node->process, status);
+        if (found < NODES_NAMED)
+            fprintf(out, "%s%s %s%s%s", found ? ", " : "", node->name, failed ? "ended with " : "",
+                    failed ? status : "", row.diverged ? failed ? " and has diverged" : "has diverged" : "");
+        if (found < NODES_NAMED && row.returns > 0)
+            fprintf(out, " (%llu returns to its last good model)", (unsigned long long)row.returns);
+        found++;
+    }
+    if (found > NODES_NAMED)
+        fprintf(out, ", and %zu more", found - NODES_NAMED);
+    return found;
+}
+
+static void name_unmerged(const struct lab_cluster *cluster, FILE *out)
+{
+    size_t found = 0, ended = 0;
+    for (size_t i = 0; i < cluster->count; i++) {
+        const bool well = lab_node_ended_well(&cluster->nodes[i]);
+        const bool keeps = well && !lab_tail_row(&cluster->nodes[i].tail).merged;
+        ended += well;
+        if (keeps && found < NODES_NAMED)
+            fprintf(out, "%s%s", found ? ", " : "", cluster->nodes[i].name);
+        found += keeps;
+    }
+    if (found > NODES_NAMED)
+        fprintf(out, " and %zu more", found - NODES_NAMED);
+    if (found > 0)
+        fprintf(out, " %s", found == 1 ? "keeps its own model" : "keep their own models");
+    else
+        fprintf(out, "%zu nodes hold different models", ended);
+}
+
+static char *closed(FILE *out, char **text, bool found)
+{
+    char *closed = base_text_close(out, text);
+    if (found)
+        return closed;
+    free(closed);
+    return NULL;
+}
+
+char *lab_trouble_text(const struct lab_cluster *cluster)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    return out ? closed(out, &text, name_failed(cluster, out) > 0) : NULL;
+}
+
+char *lab_unmerged_text(const struct lab_cluster *cluster, const struct node_config *config, double consensus)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    const bool merges = config->average.finish == NODE_FINISH_MERGE && config->node.linger_ns > 0 &&
+                        config->average.method != NODE_METHOD_LOCAL && cluster->count > 1 &&
+                        cluster->count <= GOSSIP_MERGE_MOST;
+    if (!merges || !(consensus > 0))
+        return NULL;
+    FILE *out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    name_unmerged(cluster, out);
+    return closed(out, &text, true);
+}
+
+char *lab_unlearned_text(const struct lab_workbench *bench, const struct lab_score *averaged)
+{
+    char *text = NULL;
+    if (!bench->model || !bench->test.examples)
+        return NULL;
+    const double nothing = train_loss_of_nothing(train_model_spec(bench->model), &bench->test);
+    if (!(averaged->loss >= nothing))
+        return NULL;
+    if (asprintf(&text,
+                 "the averaged model is no better than one that knows nothing: loss %.4g, that one's is %.4g",
+                 averaged->loss, nothing) < 0)
+        return NULL;
+    return text;
+}
+
+// -- own work, all of it
+
 char *lab_shortfall_text(const struct lab_cluster *cluster, const struct node_config *config)
 {
     char *text = NULL;
@@ -82,9 +179,5 @@ char *lab_shortfall_text(const struct lab_cluster *cluster, const struct node_co
         return NULL;
     size_t found = name_idle(cluster, config, out);
     found += name_unaveraged(cluster, config, found > 0, out);
-    text = base_text_close(out, &text);
-    if (found)
-        return text;
-    free(text);
-    return NULL;
+    return closed(out, &text, found > 0);
 }

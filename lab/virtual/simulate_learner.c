@@ -138,7 +138,7 @@ static void done(void *owner, size_t host, const struct gossip_rounds *rounds)
     p->round = rounds->round;
     p->rounds++;
     s->round_ns = sim_world_now(&s->world);
-    simulate_row_make(p, "training");
+    simulate_row_make(p, "training", true);
     p->row_waits = every && p->round % every == 0;
     if (!p->row_waits)
         simulate_row_write(p);
@@ -163,7 +163,7 @@ static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
     if (!put_aside(p))
         return;
     p->round = p->scored = rounds->round;
-    simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished");
+    simulate_row_make(p, was_asked_to_go(p) ? "stopped" : "finished", false);
     p->row_waits = true;
     simulate_trainer_submit(p, 0, p->last);
 }

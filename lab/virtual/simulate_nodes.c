@@ -254,7 +254,7 @@ static enum base_error conclude(struct simulation *s, struct lab_simulated *simu
                          s->world.broken);
     for (size_t i = 0; i < s->cluster->count; i++)
         if (s->cluster->nodes[i].starts && !s->world.node[i]->running)
-            lab_node_pretend_end(&s->cluster->nodes[i]);
+            lab_node_pretend_end(&s->cluster->nodes[i], s->world.node[i]->status);
     simulate_point_end(s, &simulated->average);
     read_files(s);
     simulated->steps = s->steps;

@@ -39,6 +39,7 @@ struct sim_trainer {
     struct node_metrics *metrics;
     struct node_events *events;
     struct node_metrics_row row;
+    struct gossip_round_account account;   // of that row
     bool row_waits;                        // for its measurement
     uint64_t sent_before, received_before; // bytes, by processes before this one
 };
@@ -95,7 +96,8 @@ uint64_t simulate_unix_us(uint64_t virtual_ns);
 enum base_error simulate_files_open(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_files_close(struct simulation *simulation);
 void simulate_watch(struct simulation *simulation, struct sim_watch *watch);
-void simulate_row_make(struct sim_trainer *sim_trainer, const char *state); // of the round that is done
+// Of the round that is done; `meets`: it ended with a boundary just now.
+void simulate_row_make(struct sim_trainer *sim_trainer, const char *state, bool meets);
 void simulate_row_write(struct sim_trainer *sim_trainer);
 void simulate_tell_alone(
     const struct sim_trainer *sim_trainer); // an event ends its training before train.steps

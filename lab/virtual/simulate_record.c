@@ -42,13 +42,14 @@ void simulate_files_close(struct simulation *s)
     }
 }
 
-void simulate_row_make(struct sim_trainer *p, const char *state)
+void simulate_row_make(struct sim_trainer *p, const char *state, bool meets)
 {
     const struct simulation *s = p->simulation;
     const struct sim_node *node = s->world.node[p->node];
     struct gossip_exchange_totals totals = {.consensus = NAN};
     if (node->train.exchange)
         gossip_exchange_totals(node->train.exchange, &totals);
+    p->account = node->train.account;
     p->row = (struct node_metrics_row){.time = simulate_unix(sim_world_now(&s->world)),
                                        .round = p->round,
                                        .step = p->step,
@@ -67,6 +68,11 @@ void simulate_row_make(struct sim_trainer *p, const char *state)
                                        .rmse = NAN,
                                        .consensus = totals.consensus,
                                        .rate = p->trainee.rate,
+                                       .diverged = train_watch_is_diverged(&p->trainee.watch),
+                                       .merged = node->train.merged,
+                                       .own_accuracy = NAN,
+                                       .own_test_loss = NAN,
+                                       .account = meets ? &p->account : NULL,
                                        .state = state};
 }
 

@@ -40,7 +40,7 @@ static void take_nodes(const struct lab_rounds_result *result, struct lab_cluste
         node->starts = 1;
         node->tail.row = result->node[i].row;
         node->gone = result->node[i].gone ? LAB_KILLED : LAB_HERE;
-        lab_node_pretend_end(node);
+        lab_node_pretend_end(node, 0);
         simulated->steps += result->node[i].row.own_steps;
     }
     for (size_t i = 0; i < cluster->schedule->count; i++) { // kills; others know at once

@@ -212,6 +212,8 @@ static void carry_out(struct node_worker *worker, const struct gossip_average_ac
     case GOSSIP_AVERAGE_DONE:
         worker->round->round = action->round;
         worker->round->met = action->met;
+        if (action->account)
+            worker->round->account = *action->account;
         node_worker_end_round(worker);
         break;
     case GOSSIP_AVERAGE_FETCHED:

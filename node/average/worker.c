@@ -201,8 +201,15 @@ static void release(struct node_worker *worker)
     free(worker);
 }
 
+static void write_line(void *owner, const char *line)
+{
+    (void)owner;
+    base_log(BASE_LOG_DEBUG, "exchange", "%s", line);
+}
+
 enum base_error node_worker_start(const struct node_worker_options *options, struct node_worker **out)
 {
+    static const struct gossip_teller debug = {.line = write_line};
     struct node_worker *worker = calloc(1, sizeof *worker);
     if (!worker)
         return BASE_ENOMEM;
@@ -212,6 +219,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                                    .exchange = options->exchange,
                                                    .local = options->local,
                                                    .merge_patience_ns = patience_ns,
+                                                   .teller = base_log_writes(BASE_LOG_DEBUG) ? &debug : NULL,
                                                    .rests = node_worker_rests,
                                                    .owner = worker};
     if (gossip_average_create(&average, &worker->average) ||

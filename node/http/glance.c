@@ -204,6 +204,14 @@ static bool is_not_finite(const struct node_status *s, struct node_glance *g)
 static bool is_diverged(const struct node_status *s, struct node_glance *g)
 {
     const struct node_progress *p = &s->progress;
+    if (p->losses.program)
+        return (p->losses.recovers || p->losses.far > 1 || p->losses.risen) &&
+               conclude(
+                   g, NODE_DIVERGED,
+                   "The loss that the program reports, %.4g, is far above its best, %.4g: a rate that is too "
+                   "high, or a neighbour that sends bad models. The program trains by itself: an earlier "
+                   "checkpoint or a smaller rate may help.",
+                   p->losses.latest, p->losses.best);
     if (p->losses.recovers)
         return conclude(
             g, NODE_DIVERGED,

@@ -360,6 +360,8 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "edges", edges_json(s));
     json_object_set_new(root, "events", events_json(s));
+    json_object_set_new(root, "latest_round",
+                        s->round && *s->round ? json_loads(s->round, 0, NULL) : json_null());
     // 13 digits: unix times to the millisecond.
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(13));
     json_decref(root);

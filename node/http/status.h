@@ -62,6 +62,7 @@ struct node_status {
     const struct gossip_missing *missing; // neighbours that have had no link for long
     size_t n_missing;
     const struct node_events *events;
+    const char *round; // the latest line of metrics.jsonl; NULL or "": none
     const struct node_status_edge *edges;
     size_t n_edges;
 };

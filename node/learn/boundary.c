@@ -96,6 +96,13 @@ void node_learner_note_way(struct node_learner *l, enum gossip_learner_change ch
                               (double)(l->own_rounds < CONSENSUS_ROUNDS ? l->own_rounds : CONSENSUS_ROUNDS);
 }
 
+const struct train_watch *node_learner_watch(const struct node_learner *l)
+{
+    if (l->options.trainee)
+        return l->options.trainee->kept ? &l->options.trainee->watch : NULL;
+    return l->options.watch;
+}
+
 static void tell_losses(const struct train_watch *watch, struct node_progress *progress)
 {
     progress->losses.latest = watch->latest;
@@ -147,8 +154,11 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .state = state,
         .merged = l->merged,
         .own_accuracy = l->own.accuracy};
-    if (l->options.trainee && l->options.trainee->kept)
-        tell_losses(&l->options.trainee->watch, &message->progress);
+    message->progress.losses.program = !l->options.trainee;
+    if (node_learner_watch(l))
+        tell_losses(node_learner_watch(l), &message->progress);
+    message->bytes = (uint8_t *)strdup(node_metrics_latest(l->options.metrics));
+    message->n_bytes = message->bytes ? strlen((const char *)message->bytes) + 1 : 0;
     node_learner_post(l, message);
 }
 
@@ -329,6 +339,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     note_checkpoint(l, &round);
     if (meet->meets)
         l->pace = round.pace;
+    l->account = round.account;
     gossip_rounds_met(&l->rounds, round.round, round.met, round.totals.apart);
     l->round_is_over = meet->meets && !l->rounds.stepped;
 }
@@ -415,6 +426,7 @@ void node_learner_return(struct node_learner *l, uint64_t number)
     finish_round(l, &round);
     note_checkpoint(l, &round);
     gossip_rounds_returned(&l->rounds);
+    l->account = (struct gossip_round_account){0}; // it met nobody
     l->round_is_over = true;
     free(round.model);
     free(round.second_moment);

@@ -21,6 +21,7 @@ struct node_hosted {
     double given_scale, given_loss, pace;
     uint64_t begun_ns;
     struct node_step_time own;
+    struct train_program_watch losses; // the learner thread's
     struct node_hosted_change change;
     float *model_before, *correction_before; // [parameters] with `tracks`: as they were given
     uint32_t *index;                         // these three [capacity] with `tracks`
@@ -146,6 +147,8 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     keep_before(h);
     node_step_time_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
     train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
+    if (!h->undone)
+        (void)train_program_round(&h->losses, h->given_loss, h->given);
     *did = (struct gossip_learner_steps){
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
@@ -176,6 +179,8 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     BASE_ASSERT(!h->change.index); // entries are listed when the turn passes, not before
     if (change == GOSSIP_LEARNER_TAKEN)
         h->change.another = h->change.dense = true;
+    if (change == GOSSIP_LEARNER_TAKEN || (change == GOSSIP_LEARNER_RESTORED && h->asked == 0))
+        train_program_takes(&h->losses);
     if (change == GOSSIP_LEARNER_RESTORED) // the model is this node's, the round is the cluster's
         h->change.dense = true;
     if (change == GOSSIP_LEARNER_ROLLED_BACK) {
@@ -188,6 +193,11 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
 static void end(void *owner, size_t which)
 {
     (void)owner, (void)which;
+}
+
+const struct train_watch *node_hosted_watch(const struct node_hosted *hosted)
+{
+    return &hosted->losses.watch;
 }
 
 struct gossip_learner node_hosted_learner(struct node_hosted *hosted)

@@ -15,6 +15,7 @@
 #include "gossip/life/learner.h"
 #include "node/learn/step_time.h"
 #include "train/trainer.h"
+#include "train/watch.h"
 #include <pthread.h>
 
 enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER };
@@ -40,6 +41,9 @@ enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_
                                    bool tracks, struct node_hosted **hosted) BASE_CHECK;
 void node_hosted_destroy(struct node_hosted *hosted); // the learner thread has ended
 struct gossip_learner node_hosted_learner(struct node_hosted *hosted);
+// Of the losses that the program gives; the learner thread's. The node only says what it shows: an earlier
+// model of the program's own is not known here.
+const struct train_watch *node_hosted_watch(const struct node_hosted *hosted);
 
 // Readable while it is not the node's turn.
 int node_hosted_descriptor(const struct node_hosted *hosted);

@@ -31,7 +31,9 @@ static struct train_score evaluate(struct node_learner *l)
     return m;
 }
 
-static void write_row(struct node_learner *l, struct train_score measured, const char *state)
+// `account`: of the round that has just ended, or NULL.
+static void write_row(struct node_learner *l, struct train_score measured, const char *state,
+                      const struct gossip_round_account *account)
 {
     struct timespec now;
     BASE_ASSERT(l->rounds.complete);
@@ -55,9 +57,11 @@ static void write_row(struct node_learner *l, struct train_score measured, const
         .test_loss = measured.loss,
         .consensus = l->totals.consensus,
         .rate = l->rate,
+        .diverged = node_learner_watch(l) && train_watch_is_diverged(node_learner_watch(l)),
         .merged = l->merged,
         .own_accuracy = l->own.accuracy,
         .own_test_loss = l->own.loss,
+        .account = account,
         .state = state,
     };
     // A failure is logged once. Training continues without its record.
@@ -93,6 +97,24 @@ static void tell_return(const struct node_learner *l)
         GOSSIP_ROUNDS_RETURNS_MAX, GOSSIP_ROUNDS_RETURN_SPAN);
 }
 
+// A program's model is its own affair: the node says what it sees, once.
+static void tell_program_diverged(struct node_learner *l)
+{
+    const struct train_watch *watch = l->options.watch;
+    if (!watch || watch->recovers == l->told_diverged)
+        return;
+    l->told_diverged = watch->recovers;
+    if (watch->recovers)
+        base_log(BASE_LOG_ERROR, "diverged",
+                 "round %" PRIu64
+                 ": the loss that the program reports is %.4g, far above %.4g (it was %.4g at "
+                 "best). A smaller rate may help, or an earlier checkpoint, or a neighbour sends bad models",
+                 l->rounds.round, watch->latest, train_watch_bound(watch), watch->best);
+    else
+        base_log(BASE_LOG_INFO, "diverged", "round %" PRIu64 ": the loss is as usual again, %.4g",
+                 l->rounds.round, watch->latest);
+}
+
 static void end_round(struct node_learner *l)
 {
     struct train_score measured = {.accuracy = l->reported, .rmse = NAN, .loss = NAN};
@@ -104,9 +126,10 @@ static void end_round(struct node_learner *l)
         tell_rollback(l);
     if (l->result == GOSSIP_LEARNER_DIVERGED)
         tell_return(l);
+    tell_program_diverged(l);
     if (every > 0 && l->rounds.round % every == 0)
         measured = evaluate(l);
-    write_row(l, measured, "training");
+    write_row(l, measured, "training", &l->account);
     node_learner_tell(l, "training", false);
 }
 
@@ -230,7 +253,7 @@ static int finish(struct node_learner *l, int status)
     if (!l->rounds.complete)
         return status;
     struct train_score measured = evaluate(l);
-    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished");
+    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished", NULL);
     node_learner_tell(l, l->state, true);
     tell_merged(l, measured);
     tell_result(l, measured);

@@ -28,31 +28,34 @@ struct node_learner {
     double pace;          // of this node's steps over the median of its neighbours'
     uint64_t step_ns;     // of one step, as the learner reported it
     struct gossip_exchange_totals totals;
-    bool merged;                       // the model is that of all nodes
-    struct train_score own;            // then: of this node's own final model; NAN: not measured
-    struct node_distance distance;     // of the models, over the latest exchanges
-    struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
-    struct node_shards *shards;        // NULL: nothing is ever taken over
-    struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
-    bool round_is_over;                // its row is to be written
-    enum gossip_learner_result result; // of the latest steps
-    uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
+    struct gossip_round_account account; // of the round whose row is to be written
+    bool merged;                         // the model is that of all nodes
+    struct train_score own;              // then: of this node's own final model; NAN: not measured
+    struct node_distance distance;       // of the models, over the latest exchanges
+    struct train_spread *spreads;        // for the scaling, from the loop; NULL: not here yet
+    struct node_shards *shards;          // NULL: nothing is ever taken over
+    struct node_message *weight;         // the latest of its kind that is not carried out yet, or NULL
+    bool round_is_over;                  // its row is to be written
+    enum gossip_learner_result result;   // of the latest steps
+    uint64_t own_rounds, last_round;     // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
-    bool told_finished;
-    char refused[256];           // why a received model cannot be used; ""
-    bool checkpoint_failed;      // the latest one
-    bool save;                   // one was requested
-    bool announced;              // to `other`: one is due at the next boundary
-    bool row_failed;             // of metrics.jsonl, the latest one
-    uint64_t disk_ns, disk_free; // when it was read for node.dir, and its value
+    bool told_finished, told_diverged; // told_diverged: of a program's losses, until they recover
+    char refused[256];                 // why a received model cannot be used; ""
+    bool checkpoint_failed;            // the latest one
+    bool save;                         // one was requested
+    bool announced;                    // to `other`: one is due at the next boundary
+    bool row_failed;                   // of metrics.jsonl, the latest one
+    uint64_t disk_ns, disk_free;       // when it was read for node.dir, and its value
 };
 
 // The steps that this process has computed, and the examples in them (NODE_NOT_COUNTED: not known).
 uint64_t node_learner_own_steps(const struct node_learner *l);
 uint64_t node_learner_own_examples(const struct node_learner *l);
 void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change); // rounds have passed
-void node_learner_post(struct node_learner *l, struct node_message *message);          // to the loop
+// Of the losses, or NULL: nothing watches them.
+const struct train_watch *node_learner_watch(const struct node_learner *l);
+void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop
 // At most ten times a second, except for a new state or when `always`.
 void node_learner_tell(struct node_learner *l, const char *state, bool always);
 // Handles the messages that are there; if there are none and `wait`, waits for one.

@@ -6,6 +6,7 @@
 
 #include "gossip/blob.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
 #include "gossip/id.h"
 #include "gossip/life/life.h"
@@ -36,7 +37,7 @@ enum node_message_kind {
     NODE_MESSAGE_EDGES,         // bytes: struct gossip_edge_info[] without vectors; totals
     NODE_MESSAGE_LIVE,          // as.live: an event for the life, of worker or learner
     // learner -> loop
-    NODE_MESSAGE_PROGRESS, // progress
+    NODE_MESSAGE_PROGRESS, // progress; bytes: the latest line of metrics.jsonl, a text
     NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
                            // or linger has passed. as.alone: steps were left, but all others have finished
     NODE_MESSAGE_LEFT,     // final checkpoint written: end the loop when the links are flushed; as.left
@@ -82,6 +83,7 @@ struct node_progress {
         unsigned far;               // windows in a row that are
         bool risen;                 // the usual loss is far above its best
         bool recovers;              // it has returned, and is not yet as good as it was
+        bool program;               // they are a program's, for which nothing returns
     } losses;
     uint64_t step_ns;   // computing time of one local step; 0: not known
     uint64_t disk_free; // bytes in node.dir; UINT64_MAX: not known
@@ -113,6 +115,7 @@ struct node_round { // one rendezvous of learner and worker
     bool checkpoint_wanted;   // out: begin one at the next boundary
     uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
     bool met;                 // out: the exchange of this round was made, or none was due
+    struct gossip_round_account account;  // out, of a round that meets
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
     int checkpoint_error; // out: enum base_error, of this one or of one that was begun at an earlier round

@@ -8,7 +8,7 @@
 
 struct node_metrics {
     struct node_lines *lines;
-    char *node;
+    char *node, *latest;
 };
 
 enum base_error node_metrics_open(const char *path, const char *node, struct node_lines_bounds bounds,
@@ -33,6 +33,7 @@ void node_metrics_close(struct node_metrics *metrics)
         return;
     node_lines_close(metrics->lines);
     free(metrics->node);
+    free(metrics->latest);
     free(metrics);
 }
 
@@ -49,6 +50,50 @@ static bool put_real(json_t *object, const char *name, double value)
 static bool put_integer(json_t *object, const char *name, uint64_t value)
 {
     return put(object, name, json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value));
+}
+
+static json_t *id_json(const struct gossip_id *id)
+{
+    char name[GOSSIP_TELL_NAME];
+    gossip_tell_id(id, name);
+    return json_string(name);
+}
+
+static bool put_met(json_t *object, const struct gossip_round_account *account)
+{
+    json_t *list = json_array();
+    const size_t listed = account->n_met < GOSSIP_ROUND_MET ? account->n_met : GOSSIP_ROUND_MET;
+    bool done = put_integer(object, "met_count", account->n_met) && put(object, "met", list);
+    for (size_t i = 0; i < listed && done; i++)
+        done = json_array_append_new(list, id_json(&account->met[i])) == 0;
+    return done;
+}
+
+// Seconds by reason; of the longest wait at the boundary the neighbour, if it was for one.
+static bool put_waits(json_t *object, const struct gossip_round_account *account)
+{
+    const struct gossip_pace_wait *longest = &account->longest;
+    json_t *waits = json_object();
+    bool done = put(object, "waits", waits);
+    for (int reason = GOSSIP_PACE_NO_REASON + 1; reason < GOSSIP_PACE_REASONS && done; reason++)
+        done = account->wait_ns[reason] == 0 ||
+               put_real(waits, gossip_pace_reason_name((enum gossip_pace_reason)reason),
+                        1e-9 * (double)account->wait_ns[reason]);
+    if (!done || longest->ns == 0)
+        return done;
+    return put(object, "waited_for", id_json(&longest->whom)) &&
+           put(object, "waited_why", json_string(gossip_pace_reason_name(longest->reason))) &&
+           put_real(object, "waited", 1e-9 * (double)longest->ns);
+}
+
+static bool put_account(json_t *object, const struct gossip_round_account *account)
+{
+    return put(object, "partner", account->planned ? id_json(&account->partner) : json_null()) &&
+           put(object, "missed",
+               account->missed ? json_string(gossip_miss_name(account->missed)) : json_null()) &&
+           put_met(object, account) && put_integer(object, "asked", account->done.asked) &&
+           put_integer(object, "refused", account->done.refused) &&
+           put_integer(object, "answered", account->done.answered) && put_waits(object, account);
 }
 
 // One line, malloc'ed; NULL: out of memory, or a name that is not UTF-8.
@@ -70,10 +115,13 @@ static char *row_line(const struct node_metrics *metrics, const struct node_metr
         put_integer(object, "delta_bytes", row->delta_bytes) &&
         put_integer(object, "dense_bytes", row->dense_bytes) &&
         put(object, "state", json_string(row->state)) &&
+        (!row->account || put_account(object, row->account)) &&
         (!row->regression ||
          (put_real(object, "r2", row->accuracy) && put_real(object, "rmse", row->rmse))) &&
-        (!row->merged || (put_real(object, "own_accuracy", row->own_accuracy) &&
-                          put_real(object, "own_test_loss", row->own_test_loss))))
+        (!row->diverged || put(object, "diverged", json_true())) &&
+        (!row->merged ||
+         (put(object, "merged", json_true()) && put_real(object, "own_accuracy", row->own_accuracy) &&
+          put_real(object, "own_test_loss", row->own_test_loss))))
         text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
     json_decref(object);
     return text;
@@ -85,6 +133,12 @@ enum base_error node_metrics_write(struct node_metrics *metrics, const struct no
     if (!line)
         return BASE_ENOMEM;
     enum base_error error = node_lines_append(metrics->lines, line);
-    free(line);
+    free(metrics->latest);
+    metrics->latest = line;
     return error;
+}
+
+const char *node_metrics_latest(const struct node_metrics *metrics)
+{
+    return metrics->latest ? metrics->latest : "";
 }

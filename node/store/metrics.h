@@ -3,6 +3,7 @@
 #define NODE_STORE_METRICS_H
 
 #include "base/error.h"
+#include "gossip/exchange/tell.h"
 #include "node/store/lines.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,8 +21,10 @@ struct node_metrics_row {
     double loss, accuracy, test_loss, consensus, rate; // NAN becomes null
     bool regression; // accuracy is R2: written as "r2", with "rmse" beside it, and "accuracy" null
     double rmse;
-    bool merged; // the model is that of all nodes; these two were the figures of this node's own
+    bool diverged; // the loss is far above what it was (train/watch.h)
+    bool merged;   // the model is that of all nodes; these two were the figures of this node's own
     double own_accuracy, own_test_loss;
+    const struct gossip_round_account *account; // of the round: whom it met, what it waited for; NULL: none
     const char *state;
 };
 
@@ -30,6 +33,8 @@ enum base_error node_metrics_open(const char *path, const char *node, struct nod
 // BASE_EIO (such as a full disk) is logged by node_lines_append(); training continues.
 enum base_error node_metrics_write(struct node_metrics *metrics,
                                    const struct node_metrics_row *row) BASE_CHECK;
+// The latest line, without its newline; "" before the first. Valid until the next one.
+const char *node_metrics_latest(const struct node_metrics *metrics);
 void node_metrics_close(struct node_metrics *metrics);
 
 #endif

@@ -167,6 +167,19 @@ class SimTest(unittest.TestCase):
                               "sim.bandwidth=0.3", "sim.latency=10ms", "train.steps=1600")
         self.assertLess(result["consensus"], 0.15)  # 0.65 if pairs meet no other node, 0.04 on the ring
 
+    def test_nodes_that_diverge_are_named(self):
+        """The rate is a hundred times as high from the middle on: each node ends with status 1, as in `p2pml run`."""
+        text = ASYNC.replace("kind: softmax", "kind: mlp, hidden: [32]")
+        settings = ["train.schedule=[0.5:100]", "train.rate=0.05", "sim.step_time=300us", "train.steps=1600", "train.batch=32"]
+        ran = self.p2pml("sim", self.file(text), "--out", self.path("out"), *[a for s in settings for a in ("--set", s)])
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        with open(self.path("out", "summary.json")) as f:
+            result = json.load(f)
+        self.assertEqual(result["status"], "failed")
+        self.assertRegex(result["trouble"], r"node-0\d ended with exit status 1 and has diverged \(8 returns")
+        self.assertIn("has diverged", ran.stderr)
+        self.assertRegex(ran.stdout, r"node-0\d .* exit status 1\n")
+
     def test_time_includes_the_network_and_stragglers(self):
         quick = self.perform("sim", SYNC, "quick")["seconds"]["virtual"]
         late = self.perform("sim", SYNC, "late", "sim.latency=20ms")["seconds"]["virtual"]

@@ -177,7 +177,9 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
     struct gossip_exchange_actions actions;
 
     event->now_ns = net->now_ns;
-    enum base_error error = gossip_exchange_step(net->node[node].exchange, event, &actions);
+    struct gossip_exchange *exchange = net->node[node].exchange;
+    enum base_error error = net->teller ? gossip_tell_step(exchange, event, &actions, net->teller)
+                                        : gossip_exchange_step(exchange, event, &actions);
     if (net->watch)
         net->watch(net, node, event, &actions);
     for (size_t i = 0; i < actions.count; i++) {

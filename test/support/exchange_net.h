@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "gossip/exchange/exchange.h"
+#include "gossip/exchange/tell.h"
 #include "topology/topology.h"
 
 struct net_message {
@@ -60,6 +61,7 @@ struct net {
     void (*watch)(struct net *net, size_t node, const struct gossip_exchange_event *event,
                   const struct gossip_exchange_actions *actions);
     void *watcher;
+    const struct gossip_teller *teller; // told of every step; may be NULL
     struct net_message *first, **last;
     float step_scale;
     float *start;

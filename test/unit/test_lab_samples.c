@@ -81,7 +81,7 @@ static size_t points_of(struct world *w, struct lab_sample points[16], struct la
     size_t count = 0;
     for (size_t i = 0; i < w->cluster.count; i++) {
         lab_tail_read(&w->cluster.nodes[i].tail);
-        lab_node_pretend_end(&w->cluster.nodes[i]);
+        lab_node_pretend_end(&w->cluster.nodes[i], 0);
         w->cluster.nodes[i].starts = 1;
     }
     if (lab_samples_write(&source, path, span, &why))

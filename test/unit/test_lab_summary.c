@@ -366,6 +366,98 @@ static void a_node_that_adopted_its_progress_is_named(void **state)
     free(text);
 }
 
+static void expect_text(char *text, const char *expected)
+{
+    if (!text)
+        fail_msg("expected '%s', found none", expected);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void a_node_that_failed_or_diverged_is_named(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL;
+    give_rows(w);
+    assert_null(lab_trouble_text(&w->cluster));
+    w->cluster.nodes[1].tail.row.diverged = true;
+    w->cluster.nodes[1].tail.row.returns = 3;
+    expect_text(lab_trouble_text(&w->cluster), "node-01 has diverged (3 returns to its last good model)");
+    lab_node_pretend_end(&w->cluster.nodes[1], 1);
+    lab_node_pretend_end(&w->cluster.nodes[2], 1);
+    expect_text(
+        lab_trouble_text(&w->cluster),
+        "node-01 ended with exit status 1 and has diverged (3 returns to its last good model), node-02 "
+        "ended with exit status 1");
+    w->cluster.nodes[2].gone = LAB_KILLED; // by an event
+    lab_node_pretend_end(&w->cluster.nodes[1], 0);
+    expect_text(lab_trouble_text(&w->cluster), "node-01 has diverged (3 returns to its last good model)");
+    w->cluster.nodes[1].tail.row.diverged = false; // it has recovered
+    assert_null(lab_trouble_text(&w->cluster));
+    char *text = summary_text(w, &summary, &table);
+    expect(text, "\"trouble\": null,\n  \"unmerged\": null");
+    expect(table, "averaged model                87.50%     0.5000  the mean of the nodes' models");
+    free(text);
+    free(table);
+}
+
+static void nodes_that_keep_their_own_models_are_named(void **state)
+{
+    struct world *w = *state;
+    struct node_config config = w->bench.view;
+    give_rows(w);
+    config.average.finish = NODE_FINISH_MERGE;
+    for (size_t i = 0; i < 3; i++)
+        w->cluster.nodes[i].tail.row.merged = true;
+    assert_null(lab_unmerged_text(&w->cluster, &config, 0)); // one model
+    assert_null(lab_unmerged_text(&w->cluster, &config, NAN));
+    expect_text(lab_unmerged_text(&w->cluster, &config, 0.1), "3 nodes hold different models");
+    w->cluster.nodes[2].tail.row.merged = false;
+    expect_text(lab_unmerged_text(&w->cluster, &config, 0.1), "node-02 keeps its own model");
+    w->cluster.nodes[0].tail.row.merged = false;
+    expect_text(lab_unmerged_text(&w->cluster, &config, 0.1), "node-00, node-02 keep their own models");
+    lab_node_pretend_end(&w->cluster.nodes[0], 1); // its model counts nowhere
+    expect_text(lab_unmerged_text(&w->cluster, &config, 0.1), "node-02 keeps its own model");
+    config.average.finish = NODE_FINISH_NONE;
+    assert_null(lab_unmerged_text(&w->cluster, &config, 0.1));
+    config.average.finish = NODE_FINISH_MERGE;
+    config.node.linger_ns = 0; // nobody waits for a merge
+    assert_null(lab_unmerged_text(&w->cluster, &config, 0.1));
+}
+
+static void a_model_that_knows_nothing_is_named(void **state)
+{
+    struct world *w = *state;
+    assert_null(lab_unlearned_text(&w->bench, &(struct lab_score){.accuracy = 0.9, .loss = 0.69}));
+    assert_null(lab_unlearned_text(&w->bench, &(struct lab_score){.accuracy = NAN, .loss = NAN}));
+    expect_text(
+        lab_unlearned_text(&w->bench, &(struct lab_score){.accuracy = 0.5, .loss = 0.75}),
+        "the averaged model is no better than one that knows nothing: loss 0.75, that one's is 0.6931");
+}
+
+static void a_mean_of_some_models_says_so(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL, *again = NULL;
+    size_t bytes;
+    give_rows(w);
+    free(summary_text(w, &summary, &table));
+    free(table);
+    struct lab_history histories[LAB_NODES_MAX];
+    lab_histories_read(&w->cluster, histories);
+    summary.histories = histories;
+    summary.average.nodes = 2;
+    FILE *out = open_memstream(&again, &bytes);
+    assert_non_null(out);
+    lab_summary_print(&summary, out);
+    fclose(out);
+    expect(again, "averaged model                87.50%     0.5000  the mean of 2 of 3 models");
+    lab_histories_free(histories);
+    free(again);
+}
+
 static void events_are_listed_with_their_effects(void **state)
 {
     struct world *w = *state;
@@ -446,6 +538,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(baselines_train_as_planned, make_world, remove_world),
         cmocka_unit_test_setup_teardown(file_and_table_have_the_same_values, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_node_that_adopted_its_progress_is_named, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_node_that_failed_or_diverged_is_named, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(nodes_that_keep_their_own_models_are_named, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_model_that_knows_nothing_is_named, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_mean_of_some_models_says_so, make_world, remove_world),
         cmocka_unit_test_setup_teardown(events_are_listed_with_their_effects, make_world, remove_world),
         cmocka_unit_test_setup_teardown(unknown_values_are_null, make_world, remove_world),
     };

@@ -119,6 +119,51 @@ static void test_a_late_joiner_gets_the_blob_with_the_model(void **state)
     p2pml_close(one);
 }
 
+static void rounds_of_loss(p2pml_node *node, int rounds, double loss)
+{
+    for (int i = 0; i < rounds; i++) {
+        take_steps(node, 0);
+        assert_int_equal(p2pml_round_begin(node, STEPS, STEPS * rate, loss), P2PML_OK);
+        assert_int_equal(p2pml_round_end(node, WAIT_MS, NULL), P2PML_OK);
+    }
+}
+
+// Progress is told ten times a second at most: the node goes on until its status shows it.
+static void go_on_until(p2pml_node *node, double loss, bool diverged)
+{
+    for (int i = 0; i < 3000; i++) {
+        char *status = p2pml_status(node);
+        assert_non_null(status);
+        const bool shown = strstr(status, "\"condition\": \"diverged\"");
+        free(status);
+        if (shown == diverged)
+            return;
+        rounds_of_loss(node, 1, loss);
+        usleep(10000);
+    }
+    fail_msg("the condition %s diverged", diverged ? "is not" : "stays");
+}
+
+// The losses that a program passes are watched, as those of the built-in trainer; its model is left alone.
+static void test_losses_that_rise_are_told(void **state)
+{
+    (void)state;
+    const struct wish alone = {.name = "loss", .port = free_port()};
+    p2pml_node *node = open_node(&alone);
+    assert_int_equal(p2pml_start(node, WAIT_MS, NULL), P2PML_OK);
+    rounds_of_loss(node, 8, 2.0);
+    rounds_of_loss(node, 200, 0.2);
+    char *status = p2pml_status(node);
+    assert_null(strstr(status, "\"condition\": \"diverged\""));
+    free(status);
+    rounds_of_loss(node, 32, 1.9);
+    go_on_until(node, 1.9, true);
+    assert_true(error_of(node) < 0.1); // nothing has returned to an earlier model
+    rounds_of_loss(node, 32, 0.2);
+    go_on_until(node, 0.2, false);
+    p2pml_close(node);
+}
+
 static void test_a_model_that_is_not_finite_is_taken_back(void **state)
 {
     (void)state;
@@ -356,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
         cmocka_unit_test(test_the_changes_are_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
+        cmocka_unit_test(test_losses_that_rise_are_told),
         cmocka_unit_test(test_a_model_that_is_not_finite_is_taken_back),
         cmocka_unit_test(test_the_reason_of_an_end_is_its_cause),
         cmocka_unit_test(test_a_second_moment_that_is_not_finite_begins_again),

@@ -154,6 +154,59 @@ static void the_loss_of_nothing_follows_from_the_data(void **state)
     assert_true(train_loss_of_nothing(&spec, &data) == 1.5);
 }
 
+static unsigned program_until(struct train_program_watch *program, enum train_verdict verdict, double loss,
+                              unsigned most)
+{
+    for (unsigned i = 1; i <= most; i++)
+        if (train_program_round(program, loss, 4) == verdict)
+            return i;
+    return 0;
+}
+
+// Its first losses, whatever they measure, are those of a model that knows nothing.
+static void the_losses_of_a_program_are_compared_with_its_first(void **state)
+{
+    (void)state;
+    static const double scales[] = {1e-6, 1, 1e6};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        struct train_program_watch program = {0};
+        const double unit_loss = scales[i];
+        assert_int_equal(program_until(&program, TRAIN_VERDICT_FAR, 2 * unit_loss, 8), 0);
+        assert_int_equal(program_until(&program, TRAIN_VERDICT_FAR, 0.2 * unit_loss, 400), 0);
+        assert_true(train_program_round(&program, (double)NAN, 4) == TRAIN_VERDICT_OPEN); // not told
+        assert_int_equal(program_until(&program, TRAIN_VERDICT_DIVERGED, 1.1 * unit_loss, 200), 0);
+        assert_int_equal(program_until(&program, TRAIN_VERDICT_DIVERGED, 1.9 * unit_loss, 100), 16);
+        assert_true(train_watch_is_diverged(&program.watch));
+        assert_int_equal(program_until(&program, TRAIN_VERDICT_GOOD, 0.2 * unit_loss, 200) > 0, 1);
+        assert_false(program.watch.recovers);
+    }
+}
+
+// The first losses of a model that was trained say nothing of one that knows nothing.
+static void a_trained_model_has_more_room(void **state)
+{
+    (void)state;
+    struct train_program_watch program = {0};
+    train_program_takes(&program);
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_FAR, 0.2, 400), 0);
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_DIVERGED, 1.0, 100),
+                     0); // other data: 5 times as much
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_DIVERGED, 3.0, 100), 16);
+    train_program_takes(&program); // of another node
+    assert_false(program.watch.recovers);
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_DIVERGED, 3.0, 100), 0);
+}
+
+static void a_loss_without_multiples_is_not_watched(void **state)
+{
+    (void)state;
+    struct train_program_watch program = {0};
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_FAR, 0.2, 100), 0);
+    assert_int_equal(train_program_round(&program, -0.1, 4), TRAIN_VERDICT_OPEN);
+    assert_int_equal(program_until(&program, TRAIN_VERDICT_FAR, 1e9, 100), 0);
+    assert_false(train_watch_is_diverged(&program.watch));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +219,9 @@ int main(void)
         cmocka_unit_test(a_state_after_a_bad_round_is_not_good),
         cmocka_unit_test(ordinary_trainings_raise_no_alarm),
         cmocka_unit_test(the_loss_of_nothing_follows_from_the_data),
+        cmocka_unit_test(the_losses_of_a_program_are_compared_with_its_first),
+        cmocka_unit_test(a_trained_model_has_more_room),
+        cmocka_unit_test(a_loss_without_multiples_is_not_watched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
