@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define GOSSIP_WINDOW_LEAST_NS 2000000000u // a window that the link carries in less time grows by one
-#define GOSSIP_WINDOW_MOST_NS  4000000000u // ... in more time shrinks by one
+#define GOSSIP_WINDOW_MOST_NS  3000000000u // ... in more time shrinks by one
 
 // The window after a block that came `took_ns` after the one before it; from 1 to `most`.
 static inline size_t gossip_window_after(size_t window, uint64_t took_ns, size_t most)

@@ -154,7 +154,8 @@ struct gossip_membership_totals {
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;
     uint64_t probes, probes_failed, suspicions, refutations, syncs, rejected, pauses;
-    uint64_t answer_ns, period_ns; // the mean time of answers, 0: none yet; of the profile, between two probes
+    uint64_t answer_ns,
+        period_ns;          // the mean time of answers, 0: none yet; of the profile, between two probes
     uint64_t held_until_ns; // flap damping: until then HELD instead of ELIGIBLE
     bool counts;            // this node counts in the graph: ELIGIBLE, or HELD if at least half are
     // More than half of the complete members (ELIGIBLE or HELD) that were here and did not leave are dead; or

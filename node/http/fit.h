@@ -1,5 +1,5 @@
-// Settings that do not fit what the node measures: which value, what was found, what to do. Nothing is changed.
-// Pure.
+// Settings that do not fit what the node measures: which value, what was found, what to do. Nothing is
+// changed. Pure.
 #ifndef NODE_HTTP_FIT_H
 #define NODE_HTTP_FIT_H
 
@@ -8,8 +8,8 @@
 enum node_fit {
     NODE_FIT_PROFILE, // members answer later than cluster.profile expects
     NODE_FIT_CEILING, // exchanges take longer than a boundary may wait for one neighbour
-    NODE_FIT_MODE,    // in sync boundaries wait for one neighbour, whose link is slow or which waits for another
-    NODE_FIT_ROUND,   // exchanges take far longer than the steps between them
+    NODE_FIT_MODE, // in sync boundaries wait for one neighbour, whose link is slow or which waits for another
+    NODE_FIT_ROUND, // exchanges take far longer than the steps between them
     NODE_FITS
 };
 

@@ -122,9 +122,8 @@ static void exchanges_longer_than_the_steps_between_them_are_named(void **state)
     must_be_none(&w);
     for (size_t i = 0; i < 3; i++)
         w.edges[i].edge.answer_median_ns = 90 * MS;
-    must_be_one(
-        &w, NODE_FIT_ROUND, "average.local_steps",
-        "An exchange takes 90 ms, the steps between two of them 20 ms: 80% of the time is waiting.");
+    must_be_one(&w, NODE_FIT_ROUND, "average.local_steps",
+                "An exchange takes 90 ms, the steps between two of them 20 ms: 80% of the time is waiting.");
     w.status.settings.sync = false;
     must_be_one(&w, NODE_FIT_ROUND, "average.local_steps", "80%");
     w.status.progress.step_ns = MS;
