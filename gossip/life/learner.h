@@ -33,6 +33,7 @@ struct gossip_learner_vectors { // [parameters] each, the learner's, at one plac
 
 enum gossip_learner_result {
     GOSSIP_LEARNER_DONE,
+    GOSSIP_LEARNER_OVER,       // there are no steps, and there will be none: the program leaves
     GOSSIP_LEARNER_UNDONE,     // not done, because the program that took the steps died during them
     GOSSIP_LEARNER_NOT_FINITE, // the loss or a vector is NaN or infinite: the model must not be published
     GOSSIP_LEARNER_DIVERGED,   // the loss is far above what it was: the vectors are the learner's last good

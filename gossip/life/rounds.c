@@ -153,7 +153,8 @@ static bool must_stop(const struct gossip_rounds *r)
     bool goes_on =
         r->state == GOSSIP_ROUNDS_TRAINING || (r->state == GOSSIP_ROUNDS_WAITING && r->orders.start);
 
-    return r->orders.stop && !(goes_on && r->round + r->open < r->orders.stop_at);
+    return r->orders.stop &&
+           !(goes_on && r->result != GOSSIP_LEARNER_OVER && r->round + r->open < r->orders.stop_at);
 }
 
 static bool is_over(const struct gossip_rounds *r)
@@ -280,6 +281,8 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
         return boundary(r);
     if (r->collects)
         return meet(r, false);
+    if (r->result == GOSSIP_LEARNER_OVER)
+        return act(r, GOSSIP_ROUNDS_WAIT);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
     next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
     return next;
@@ -344,11 +347,13 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_STEPS && step >= r->step);
     r->doing = GOSSIP_ROUNDS_WAIT;
+    r->result = result;
+    if (result == GOSSIP_LEARNER_OVER) // no boundary: an exchange without steps would be one too many
+        return;
     r->step = step;
     r->stepped = true;
     r->open = false;
     r->model = GOSSIP_ROUNDS_OWN;
-    r->result = result;
     r->step_scale = step_scale;
     r->unusable_in_row = is_unusable(r) ? r->unusable_in_row + 1 : 0;
     r->unusable_rounds += is_unusable(r);

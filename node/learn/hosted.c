@@ -17,6 +17,7 @@ struct node_hosted {
     int ready;
     enum node_hosted_turn turn;
     bool released, undone; // undone: the given vectors count as not finite
+    bool leaves;           // this turn ended with the release: no steps were given
     uint64_t asked, given; // steps
     double given_scale, given_loss, pace;
     uint64_t begun_ns;
@@ -107,6 +108,7 @@ static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
     h->undone = false;
     h->begun_ns = node_clock_ns();
     pthread_mutex_lock(&h->lock);
+    h->leaves = h->released;
     if (!h->released)
         pass(h, NODE_HOSTED_PROGRAM);
     pthread_mutex_unlock(&h->lock);
@@ -138,6 +140,19 @@ static bool is_finite(const struct node_hosted *h, const float *vector)
     return !vector || kernels->host->apply->finite(vector, h->parameters);
 }
 
+static enum gossip_learner_result result_of(const struct node_hosted *h)
+{
+    if (h->undone)
+        return GOSSIP_LEARNER_UNDONE;
+    if (h->leaves)
+        return GOSSIP_LEARNER_OVER;
+    return isfinite(h->given_scale) && !isinf(h->given_loss) &&
+                   is_finite(h, train_trainer_model(h->trainer)) &&
+                   is_finite(h, train_trainer_second_moment(h->trainer))
+               ? GOSSIP_LEARNER_DONE
+               : GOSSIP_LEARNER_NOT_FINITE;
+}
+
 static void boundary(void *owner, size_t which, struct gossip_learner_steps *did)
 {
     struct node_hosted *h = owner;
@@ -153,12 +168,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
         .step_ns = node_step_time_ns(&h->own),
-        .result = h->undone ? GOSSIP_LEARNER_UNDONE
-                  : isfinite(h->given_scale) && !isinf(h->given_loss) &&
-                          is_finite(h, train_trainer_model(h->trainer)) &&
-                          is_finite(h, train_trainer_second_moment(h->trainer))
-                      ? GOSSIP_LEARNER_DONE
-                      : GOSSIP_LEARNER_NOT_FINITE,
+        .result = result_of(h),
         .loss = h->given_loss,
         .rate = h->given > 0 ? h->given_scale / (double)h->given : NAN,
     };
@@ -276,8 +286,10 @@ void node_hosted_release(struct node_hosted *h)
 {
     pthread_mutex_lock(&h->lock);
     h->released = true;
-    if (h->turn == NODE_HOSTED_PROGRAM)
+    if (h->turn == NODE_HOSTED_PROGRAM) {
+        h->leaves = true;
         pass(h, NODE_HOSTED_NODE);
+    }
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -227,6 +227,20 @@ static void a_node_that_diverged_fetches_if_it_is_told_to(void **state)
 }
 
 // Any orders at any moment, and any answers.
+// It has no steps for another boundary, and an exchange without steps would be one too many.
+static void a_program_that_leaves_is_at_no_further_boundary(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = started();
+    pass_round(&rounds);
+    want(&rounds, GOSSIP_ROUNDS_STEPS);
+    gossip_rounds_stepped(&rounds, rounds.step, 0, GOSSIP_LEARNER_OVER);
+    want(&rounds, GOSSIP_ROUNDS_WAIT);
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 7}); // it cannot get there
+    const struct gossip_rounds_meet last = want_meet(&rounds, 1);
+    assert_true(last.last && !last.meets && !last.open);
+}
+
 static void any_sequence_of_orders_comes_to_an_end(void **state)
 {
     struct base_rng rng;
@@ -299,6 +313,7 @@ int main(void)
         cmocka_unit_test(ten_non_finite_models_in_a_row_end_the_training),
         cmocka_unit_test(a_node_that_diverges_returns_to_its_last_good_model),
         cmocka_unit_test(a_node_that_diverged_fetches_if_it_is_told_to),
+        cmocka_unit_test(a_program_that_leaves_is_at_no_further_boundary),
         cmocka_unit_test(any_sequence_of_orders_comes_to_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

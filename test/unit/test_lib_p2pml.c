@@ -31,6 +31,47 @@ static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **s
     }
 }
 
+// Models and corrections of two nodes.
+struct two {
+    float model[2][D], correction[2][D];
+};
+
+static void train_in_lives(int lives, struct two *end)
+{
+    enum { ROUNDS = 60 };
+    const int port = free_port(), other = free_port();
+    char name[2][16];
+    struct wish w[2] = {{.name = name[0], .port = port, .peer = other, .more = {"average.mode=sync"}},
+                        {.name = name[1], .port = other, .peer = port, .more = {"average.mode=sync"}}};
+    for (int i = 0; i < 2; i++)
+        snprintf(name[i], sizeof name[i], "%d-lives-%d", lives, i);
+    for (int life = 0; life < lives; life++) {
+        w[0].resume = w[1].resume = life > 0;
+        p2pml_node *const node[2] = {open_node(&w[0]), open_node(&w[1])};
+        start_both(node[0], node[1], NULL);
+        train_both(node[0], node[1], ROUNDS / lives);
+        for (int i = 0; i < 2; i++) {
+            memcpy(end->model[i], p2pml_vector(node[i], P2PML_MODEL, NULL), sizeof end->model[i]);
+            memcpy(end->correction[i], p2pml_vector(node[i], P2PML_CORRECTION, NULL),
+                   sizeof end->correction[i]);
+        }
+        assert_int_equal(p2pml_leave(node[0], -1), P2PML_ENDED);
+        p2pml_close(node[0]);
+        p2pml_close(node[1]);
+    }
+}
+
+// Leaving is no round: with one more exchange in each life the bits would differ.
+static void test_a_program_that_leaves_and_resumes_changes_no_bit(void **state)
+{
+    static struct two undisturbed, resumed;
+    (void)state;
+    train_in_lives(1, &undisturbed);
+    train_in_lives(4, &resumed);
+    assert_true(undisturbed.correction[0][1] != 0);
+    assert_memory_equal(&undisturbed, &resumed, sizeof resumed);
+}
+
 // A GPU program adds the changes to its copy: they are what the node did to the vector.
 static void test_the_changes_are_all_that_changed(void **state)
 {
@@ -399,6 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
+        cmocka_unit_test(test_a_program_that_leaves_and_resumes_changes_no_bit),
         cmocka_unit_test(test_the_changes_are_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_losses_that_rise_are_told),
