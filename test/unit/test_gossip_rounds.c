@@ -236,7 +236,9 @@ static void a_program_that_leaves_is_at_no_further_boundary(void **state)
     want(&rounds, GOSSIP_ROUNDS_STEPS);
     gossip_rounds_stepped(&rounds, rounds.step, 0, GOSSIP_LEARNER_OVER);
     want(&rounds, GOSSIP_ROUNDS_WAIT);
-    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 7}); // it cannot get there
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_STOP, .round = 7});
+    assert_true(gossip_rounds_stand(&rounds)); // it cannot get there
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
     const struct gossip_rounds_meet last = want_meet(&rounds, 1);
     assert_true(last.last && !last.meets && !last.open);
 }
