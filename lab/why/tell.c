@@ -289,7 +289,7 @@ static void tell_model(FILE *out, const struct why_story *story)
     if (story->before && jump > grown(story, "own_steps") &&
         count(story->round, "step") > count(story->before, "step"))
         fprintf(out, "The step grew by %" PRIu64 ": it took the progress of the others.\n", jump);
-    if (has_event(story, after, until, "fetched"))
+    if (knows && has_event(story, after, until, "fetched"))
         fputs("It took the model of another node.\n", out);
     if (knows && grown(story, "returns") > 0)
         fputs("Its loss had diverged: it went back to its last good model.\n", out);
