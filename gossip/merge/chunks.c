@@ -216,10 +216,10 @@ static size_t on_their_way(const struct gossip_merge *merge)
 // The peer takes part in this attempt, is so far, and has time for an ask.
 static bool may_ask(const struct gossip_merge *merge, size_t peer, enum gossip_merge_phase least)
 {
+    if (peer == SIZE_MAX || on_their_way(merge) >= merge->window || !merge_peer_talks(merge, peer))
+        return false;
     const struct merge_peer *p = &merge->peers[peer];
-
-    return peer != SIZE_MAX && on_their_way(merge) < merge->window && merge_peer_talks(merge, peer) &&
-           p->open < p->window && p->phase >= least && merge_set_equal(&p->set, &merge->agreed);
+    return p->open < p->window && p->phase >= least && merge_set_equal(&p->set, &merge->agreed);
 }
 
 static bool ask_for_part(struct gossip_merge *merge, size_t *peer, struct gossip_snapshot_ask *ask)
