@@ -345,9 +345,7 @@ float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pac
 
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    // Nothing is known of a neighbour before its first answer: an exchange may take as long as a word of it.
-    const uint64_t usual = peer->answers.count > 0 ? SLOW_TIMES * gossip_answers_median(&peer->answers)
-                                                   : pace->options.ceiling_ns;
+    const uint64_t usual = SLOW_TIMES * gossip_answers_median(&peer->answers);
 
     return is_flying(peer) ? peer->sent_ns + pace->options.ceiling_ns + usual : UINT64_MAX;
 }
