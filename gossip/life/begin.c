@@ -1,6 +1,7 @@
 // From joining to training: when a node counts in the graph, and when and where it begins.
 #include "gossip/life/life_state.h"
 
+#define MEET_NS    (300 * LIFE_MS)    // how long to wait after the first other member: more may follow
 #define WORD_NS    (10 * LIFE_SECOND) // how long others may take to report the cluster's round
 #define LOOK_NS    (100 * LIFE_MS)    // while it waits: there may be no event for what it waits for
 #define GIVE_NS    LIFE_SECOND        // between two sends of its statistics, which may be lost
@@ -189,6 +190,17 @@ static bool is_refused(const struct gossip_life *life)
     return life->census.others == 0 && life->self.refused > 0 && life->self.refused == life->self.listed;
 }
 
+static bool has_met(struct gossip_life *life)
+{
+    BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
+    if (life->census.others > 0 && life->met_ns == 0)
+        life->met_ns = life->now_ns;
+    if (life->met_ns == 0)
+        return false;
+    life_wake(life, life->met_ns + MEET_NS);
+    return life->census.others > 0 && life->now_ns - life->met_ns >= MEET_NS;
+}
+
 // The seed model is a complete state as long as no node has trained, and a checkpoint as long as the cluster
 // is within reach of it.
 void life_consider_joining(struct gossip_life *life)
@@ -198,7 +210,7 @@ void life_consider_joining(struct gossip_life *life)
     if (life->options.trains && joins_training(life))
         return;
     const bool late = is_late(life), held = life->options.trains && waits_for_word(life);
-    const bool met = is_first(life) || life->census.others > 0;
+    const bool met = is_first(life) || (life->options.resumed ? life->census.others > 0 : has_met(life));
     life_wake(life, life->now_ns + LOOK_NS);
     if ((late || (met && !held)) && !yields(life)) {
         life_count(life);

@@ -105,6 +105,7 @@ struct gossip_life {
     uint64_t lonely_ns;  // since when no edge is live
     uint64_t scaling[2]; // if all neighbours that were last there have another: ours, and one of theirs
     uint64_t away_ns;    // it was away until then, and later reports show whether it is far from the cluster;
+    uint64_t met_ns;     // when it met the first other member; 0: not yet
                          // 0: no
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 

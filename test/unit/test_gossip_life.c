@@ -12,7 +12,7 @@
 
 // -- joining
 
-static void a_node_counts_once_it_has_met_another(void **state)
+static void a_node_counts_shortly_after_it_has_met_another(void **state)
 {
     (void)state;
     life_world_init(&w);
@@ -21,6 +21,10 @@ static void a_node_counts_once_it_has_met_another(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_JOINING); // other nodes are listed
     others(1, 0);
     life_world_look(&w);
+    assert_false(w.flags & COUNTS);
+    life_world_pass(&w, 200 * MS);
+    assert_false(w.flags & COUNTS);
+    life_world_pass(&w, 100 * MS);
     assert_true(w.flags & COUNTS);
     assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
 }
@@ -452,7 +456,7 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_teardown(name, clean)
     const struct CMUnitTest tests[] = {
-        RULE(a_node_counts_once_it_has_met_another),
+        RULE(a_node_counts_shortly_after_it_has_met_another),
         RULE(a_node_counts_at_once_if_it_expects_no_other),
         RULE(at_the_timeout_a_node_begins_without_the_missing_ones),
         RULE(a_node_that_all_others_refuse_does_not_train_alone),
