@@ -21,7 +21,7 @@ const char *gossip_merge_end_text(enum gossip_merge_end end)
         [GOSSIP_MERGE_ALONE] = "no other node that has finished is here",
         [GOSSIP_MERGE_MANY] = "more than 64 nodes have finished, which is the limit of a merge",
         [GOSSIP_MERGE_FEW] = "too many of the nodes that began to merge are gone",
-        [GOSSIP_MERGE_LATE] = "the other nodes did not get on within node.linger",
+        [GOSSIP_MERGE_LATE] = "nothing came from the other nodes for three times node.linger and longer",
         [GOSSIP_MERGE_DAMAGED] = "what the others sent is not the model that they have",
     };
 
