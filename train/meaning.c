@@ -129,6 +129,17 @@ bool train_names_has(const struct train_names *names, const char *name)
     return false;
 }
 
+bool train_names_are_positions(const struct train_names *names)
+{
+    char number[24];
+    for (size_t i = 0; i < names->count; i++) {
+        snprintf(number, sizeof number, "%zu", i + 1);
+        if (strcmp(names->items[i], number) != 0)
+            return false;
+    }
+    return true;
+}
+
 void train_names_free(struct train_names *names)
 {
     for (size_t i = 0; i < names->count; i++)

@@ -99,18 +99,29 @@ static enum base_error ask(const struct train_csv *csv, struct base_reason *why)
                      train_csv_show(&csv->fields[csv->count - 1]).text);
 }
 
-// The names of the training examples, whatever the lines below are.
+static bool occurs_before(const struct train_csv *line, size_t field)
+{
+    const struct train_csv_field *f = &line->fields[field];
+    for (size_t i = 0; i < field; i++)
+        if (line->fields[i].length == f->length && memcmp(line->fields[i].at, f->at, f->length) == 0)
+            return true;
+    return false;
+}
+
+// The names of the training examples, each once, whatever the lines below are.
 static bool is_known(const struct train_csv *first, const struct train_meaning *like)
 {
+    if (!like || train_names_are_positions(&like->layout))
+        return false;
     size_t found = 0;
-    for (size_t i = 0; like && i < first->count; i++) {
+    for (size_t i = 0; i < first->count; i++) {
         char name[256];
         const struct train_csv_field *field = &first->fields[i];
         if (field->length >= sizeof name)
             return false;
         memcpy(name, field->at, field->length);
         name[field->length] = 0;
-        found += train_names_has(&like->layout, name);
+        found += train_names_has(&like->layout, name) && !occurs_before(first, i);
     }
     return first->count > 1 && found == first->count;
 }

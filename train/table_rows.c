@@ -3,7 +3,6 @@
 #include "train/decimal.h"
 #include "train/table_private.h"
 #include "train/unpack.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,18 +34,6 @@ static bool has_field(const struct train_csv *csv, const char *name)
     return false;
 }
 
-// Are the columns numbered because the training file had no header?
-static bool is_numbered(const struct train_meaning *meaning)
-{
-    char number[24];
-    for (size_t i = 0; i < meaning->layout.count; i++) {
-        snprintf(number, sizeof number, "%zu", i + 1);
-        if (strcmp(meaning->layout.items[i], number) != 0)
-            return false;
-    }
-    return true;
-}
-
 // A number may be a name or a value, so a line whose only known names are numbers is a header only if it
 // contains all of them.
 static bool is_header(const struct train_csv *csv, const struct train_meaning *meaning, char point)
@@ -59,7 +46,7 @@ static bool is_header(const struct train_csv *csv, const struct train_meaning *m
         words += there && !is_number(column->name);
         numeric += column->categories.count == 0;
     }
-    if (is_numbered(meaning))
+    if (train_names_are_positions(&meaning->layout))
         return numeric > 0 && train_table_looks_like_header(csv, point);
     return words > 0 || found == meaning->n_columns ||
            (numeric > 0 && train_table_looks_like_header(csv, point));
@@ -164,8 +151,9 @@ static enum base_error begin(struct train_table_rows *rows, struct base_reason *
     rows->places = calloc(table->count, sizeof *rows->places);
     if (!rows->places)
         return base_fail(why, BASE_ENOMEM, "%s: no memory for %zu columns", table->name, table->count);
-    return table->has_header && !is_numbered(rows->meaning) ? place_by_name(rows, why)
-                                                            : place_by_position(rows, why);
+    return table->has_header && !train_names_are_positions(&rows->meaning->layout)
+               ? place_by_name(rows, why)
+               : place_by_position(rows, why);
 }
 
 enum base_error train_table_rows_open(const char *name, const void *text, size_t bytes,

@@ -139,11 +139,14 @@ static struct lab_sample sample_of(const struct moment *moments, size_t count, d
 {
     struct mean rounds = {0}, steps = {0}, losses = {0}, scores = {0};
     uint64_t bytes = 0;
+    size_t begun = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!(moments[i].time <= time)) // NAN: it has not begun
+        const bool has_begun = moments[i].time <= time; // NAN: no point of it is known
+        mean_add(&rounds, has_begun ? (double)moments[i].round : 0.0);
+        mean_add(&steps, has_begun ? (double)moments[i].step : 0.0);
+        if (!has_begun)
             continue;
-        mean_add(&rounds, (double)moments[i].round);
-        mean_add(&steps, (double)moments[i].step);
+        begun++;
         mean_add(&losses, moments[i].loss);
         mean_add(&scores, moments[i].score);
         bytes += moments[i].bytes;
@@ -153,7 +156,7 @@ static struct lab_sample sample_of(const struct moment *moments, size_t count, d
                                .step = steps.count ? (uint64_t)mean_of(&steps) : 0,
                                .time = time,
                                .bytes = bytes,
-                               .nodes = rounds.count,
+                               .nodes = begun,
                                .accuracy = NAN,
                                .loss = NAN,
                                .worst = scored ? scores.least : (double)NAN,

@@ -138,6 +138,29 @@ static void a_test_file_is_read_like_the_training_file(void **state)
     train_dataset_destroy(&train);
 }
 
+// A file without a header has columns that are called 1 and 2, and a first example that may be 1 and 2.
+static void a_first_example_that_holds_names_of_columns_is_an_example(void **state)
+{
+    (void)state;
+    struct train_table_options options = classes;
+    struct train_dataset train = parse("1,0\n3,1\n", &options);
+    options.like = train.meaning;
+    struct train_dataset test = parse("1,1\n3,1\n2,0\n", &options);
+    assert_int_equal(test.examples, 3);
+    train_dataset_destroy(&test);
+    test = parse("2,1\n3,0\n", &options);
+    assert_int_equal(test.examples, 2);
+    train_dataset_destroy(&test);
+    train_dataset_destroy(&train);
+    options.like = NULL;
+    train = parse("b,a\n4,a\n5,b\n", &options);
+    options.like = train.meaning;
+    test = parse("a,b\nb,4\n", &options);
+    assert_int_equal(test.examples, 1);
+    train_dataset_destroy(&test);
+    train_dataset_destroy(&train);
+}
+
 static void gzip_is_unpacked(void **state)
 {
     (void)state;
@@ -270,6 +293,7 @@ int main(void)
         cmocka_unit_test(a_regression_may_have_several_targets),
         cmocka_unit_test(a_table_may_have_no_header_and_quoted_fields),
         cmocka_unit_test(a_test_file_is_read_like_the_training_file),
+        cmocka_unit_test(a_first_example_that_holds_names_of_columns_is_an_example),
         cmocka_unit_test(gzip_is_unpacked),
         cmocka_unit_test(mistakes_are_named_with_their_place),
         cmocka_unit_test(scaling_statistics_follow_their_definitions),
