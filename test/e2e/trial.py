@@ -205,7 +205,12 @@ class Result:
         self.made_up = self.rounds_made_up()
         self.dead_after = self.deaths(trial.known)
         self.back_after = [self.whole_after(h, t) for t, h in trial.returned]
-        self.bytes = sum(l.rows[-1]["bytes_sent"] for l in self.lives.values() if l.rows)
+        self.bytes, self.exchanged = self.spent("bytes_sent"), self.spent("delta_bytes")
+
+    def spent(self, counter):
+        """Of all nodes. A process counts from 0, so a lower value is that of the next one."""
+        values = [[row[counter] for row in life.rows] + [0] for life in self.lives.values()]
+        return sum(now for own in values for now, later in zip(own, own[1:]) if later < now)
 
     @staticmethod
     def accuracy(host):
@@ -309,7 +314,7 @@ class Result:
             return "-" if not values else " ".join("never" if v is None else f"{v:.1f}" for v in values)
         return (f"worst {self.worst:.2f} mean {self.mean:.2f}; lead {self.lead}, made up {self.made_up} rounds; "
                 f"dead after {times(self.dead_after)} s, back after {times(self.back_after)} s; "
-                f"{self.bytes / 1e6:.1f} MB, {self.seconds:.0f} s")
+                f"{self.bytes / 1e6:.1f} MB, {self.exchanged / 1e6:.1f} of them exchanges, {self.seconds:.0f} s")
 
 
 # -- scenarios: each takes a trial and the random generator, and writes its moments
