@@ -269,14 +269,14 @@ void base_file_sweep(const char *directory, const char *beginning)
         closedir(entries);
 }
 
-static enum base_error make_one(const char *path, struct base_reason *why)
+static enum base_error make_one(const char *path, mode_t mode, struct base_reason *why)
 {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST || errno == EISDIR)
+    if (mkdir(path, mode) == 0 || errno == EEXIST || errno == EISDIR)
         return BASE_OK;
     return failed(why, "make the directory", path);
 }
 
-enum base_error base_directory_make(const char *path, struct base_reason *why)
+enum base_error base_directory_make(const char *path, unsigned mode, struct base_reason *why)
 {
     if (!path[0])
         return base_fail(why, BASE_EINVAL, "the path is empty; expected a directory");
@@ -289,11 +289,11 @@ enum base_error base_directory_make(const char *path, struct base_reason *why)
         if (*slash != '/')
             continue;
         *slash = 0;
-        error = make_one(copy, why);
+        error = make_one(copy, 0777, why);
         *slash = '/';
     }
     if (!error)
-        error = make_one(path, why);
+        error = make_one(path, mode, why);
     if (!error && stat(path, &status))
         error = failed(why, "examine", path);
     if (!error && !S_ISDIR(status.st_mode))

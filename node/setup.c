@@ -10,6 +10,7 @@
 #include "node/store/checkpoint.h"
 #include "node/store/checkpoint_files.h"
 #include "node/store/model_file.h"
+#include "node/store/modes.h"
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
 {
     char path[NODE_PATH_BYTES];
     BASE_ASSERT(s->lock < 0);
-    enum base_error error = base_directory_make(s->config->node.dir, why);
+    enum base_error error = base_directory_make(s->config->node.dir, NODE_DIRECTORY_MODE, why);
     if (error)
         return base_fail_context(why, error, "node.dir");
     error = node_setup_path(s->config, "lock", path, why);

@@ -120,7 +120,7 @@ enum base_error lab_fetch(const struct lab_fetch_file *file, const struct lab_fe
                                    : snprintf(url, sizeof url, "%s", file->url);
     if (used >= (int)sizeof url)
         return base_fail(why, BASE_EINVAL, "found an address of more than %d bytes", LAB_FETCH_PATH);
-    enum base_error error = base_directory_make(options->directory, why);
+    enum base_error error = base_directory_make(options->directory, 0777, why);
     *there = false;
     if (error)
         return base_fail_context(why, error, "--dir");

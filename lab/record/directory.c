@@ -135,7 +135,7 @@ enum base_error lab_directory_open(const char *path, bool fresh, bool sweep, str
 {
     bool empty = true, ours = false;
     int lock = -1;
-    enum base_error error = base_directory_make(path, why);
+    enum base_error error = base_directory_make(path, 0777, why);
     if (!error)
         error = look(path, &empty, &ours, why);
     if (!error && !empty && !ours && !fresh)

@@ -72,7 +72,7 @@ static enum base_error write_node(const struct lab_experiment *experiment, const
     struct node_config view;
     struct lab_node *node = &cluster->nodes[index];
     char listen[ADDRESS_BYTES], http[ADDRESS_BYTES], group[LAB_NODE_NAME_BYTES];
-    enum base_error error = base_directory_make(node->directory, why);
+    enum base_error error = base_directory_make(node->directory, 0777, why);
     if (!error)
         error = make_identity(node, cluster->ids.hex[index], why);
     if (!error)
@@ -180,7 +180,7 @@ enum base_error lab_cluster_pretend(const struct lab_experiment *experiment, con
     if (!error)
         error = write_text(path, lab_experiment_write(experiment), why);
     for (size_t i = 0; i < cluster->count && files && !error; i++)
-        error = base_directory_make(cluster->nodes[i].directory, why);
+        error = base_directory_make(cluster->nodes[i].directory, 0777, why);
     free(path);
     if (error)
         lab_cluster_free(cluster);

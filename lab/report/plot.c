@@ -96,7 +96,7 @@ static enum base_error write_all(const struct lab_run_results *results, const ch
     char script[80];
     struct wanted wanted = {results, NULL, format};
     size_t count = lab_plots_of(results, plots, PLOTS_MAX);
-    enum base_error error = base_directory_make(out, why);
+    enum base_error error = base_directory_make(out, 0777, why);
     if (!error)
         error = write_file(&wanted, CURVES, out, "curves.dat", why);
     if (!error)

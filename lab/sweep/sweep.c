@@ -55,7 +55,7 @@ static size_t runs_at_once(const struct sweep *sweep)
 static enum base_error find_kept(struct sweep *sweep, struct base_reason *why)
 {
     char *runs = lab_path("%s/" LAB_RUNS, sweep->directory.path);
-    enum base_error error = base_directory_make(runs, why);
+    enum base_error error = base_directory_make(runs, 0777, why);
     for (size_t i = 0; i < sweep->plan.n_runs && !error; i++) {
         struct lab_sweep_run *run = &sweep->plan.runs[i];
         if (lab_sweep_run_is_complete(run, &run->seconds))

@@ -1,14 +1,17 @@
 #include "node/http/http.h"
 #include "base/limits.h"
 #include "node/queue/clock.h"
+#include <arpa/inet.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,6 +41,7 @@ struct node_http {
     struct evhttp *server;
     struct evhttp_bound_socket *bound;
     struct event *sweep;
+    bool on_loopback;
     size_t count;
     LIST_HEAD(, connection) connections;
 };
@@ -121,6 +125,32 @@ static struct bufferevent *new_connection(struct event_base *base, void *argumen
     return c->stream;
 }
 
+// A page on loopback is for this host. A name that another site has pointed at loopback would let its scripts
+// read the page in the browser of somebody who sits here.
+static bool is_loopback(int listener)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } at = {.any = {0}};
+    socklen_t bytes = sizeof at;
+    if (getsockname(listener, &at.any, &bytes))
+        return false;
+    return at.any.sa_family == AF_INET
+               ? ntohl(at.four.sin_addr.s_addr) >> 24 == 127
+               : at.any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&at.six.sin6_addr);
+}
+
+static bool is_name_of_loopback(const char *host)
+{
+    struct in_addr four;
+    const size_t length = strlen(host), local = strlen("localhost");
+    const char *end = host + (length > local ? length - local : 0);
+    return host[0] == '[' || inet_pton(AF_INET, host, &four) == 1 ||
+           (strcasecmp(end, "localhost") == 0 && (end == host || end[-1] == '.'));
+}
+
 static void reply(struct evhttp_request *request, int status, const char *type, const char *text)
 {
     struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
@@ -133,9 +163,13 @@ static void reply(struct evhttp_request *request, int status, const char *type, 
     if (status == 405)
         evhttp_add_header(headers, "Allow", "GET, HEAD");
     struct evbuffer *body = evbuffer_new();
-    if (body)
+    char length[24];
+    snprintf(length, sizeof length, "%zu", strlen(text));
+    evhttp_add_header(headers, "Content-Length", length);
+    if (body && evhttp_request_get_command(request) != EVHTTP_REQ_HEAD)
         evbuffer_add(body, text, strlen(text));
     const char *phrase = status == 200   ? "OK"
+                         : status == 403 ? "Forbidden"
                          : status == 404 ? "Not Found"
                          : status == 405 ? "Method Not Allowed"
                          : status == 503 ? "Service Unavailable"
@@ -151,6 +185,12 @@ static void on_request(struct evhttp_request *request, void *argument)
     enum evhttp_cmd_type method = evhttp_request_get_command(request);
     if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
         reply(request, 405, "text/plain; charset=utf-8", "only GET and HEAD\n");
+        return;
+    }
+    const char *host = evhttp_request_get_host(request);
+    if (http->on_loopback && host && !is_name_of_loopback(host)) {
+        reply(request, 403, "text/plain; charset=utf-8",
+              "this page is for its own host: call it localhost or by its address\n");
         return;
     }
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
@@ -171,6 +211,7 @@ enum base_error node_http_create(const struct node_http_options *options, struct
     if (!http)
         return BASE_ENOMEM;
     http->options = *options;
+    http->on_loopback = is_loopback(options->listener);
     LIST_INIT(&http->connections);
     http->server = evhttp_new(options->base);
     http->sweep = event_new(options->base, -1, 0, sweep, http);

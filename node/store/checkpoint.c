@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "gossip/session/identity.h"
 #include "node/store/checkpoint_files.h"
+#include "node/store/modes.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -263,7 +264,7 @@ enum base_error node_checkpoint_add(const char *directory, size_t keep,
     enum base_error error = node_checkpoint_file_path(directory, step, path, why);
     if (error)
         return error;
-    error = base_directory_make(directory, why);
+    error = base_directory_make(directory, NODE_DIRECTORY_MODE, why);
     if (error)
         goto out;
     error = draft_make(parts, &draft, why);

@@ -1,13 +1,13 @@
 #include "node/store/joined.h"
 #include "base/file.h"
+#include "node/store/modes.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define JOINED_MAX  65536u
-#define PATH_BYTES  4096u
-#define JOINED_MODE 0644u
+#define JOINED_MAX 65536u
+#define PATH_BYTES 4096u
 
 static enum base_error path_of(const char *directory, char path[PATH_BYTES], struct base_reason *why)
 {
@@ -83,7 +83,7 @@ enum base_error node_joined_write(const char *directory, const char *reason, con
         add_earlier(kept, lines, earlier);
     BASE_ASSERT(used > 0 && (!earlier || strlen(kept) <= strlen(earlier)));
     const struct base_span spans[] = {{head, strlen(head)}, {lines, strlen(lines)}, {kept, strlen(kept)}};
-    error = base_file_write(path, JOINED_MODE, spans, 3, why);
+    error = base_file_write(path, NODE_FILE_MODE, spans, 3, why);
     free(kept);
     return error;
 }

@@ -4,6 +4,7 @@
 #include "base/cursor.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "node/store/modes.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -174,7 +175,7 @@ void node_journal_begin(struct node_journal *journal, const char *directory, uin
     uint64_t key = 0;
     if (path_of(directory, journal->number, step, path) && getrandom(&key, sizeof key, 0) == sizeof key &&
         key)
-        journal->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        journal->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, NODE_FILE_MODE);
     journal->key = journal->fd >= 0 ? key : 0;
     if (journal->fd < 0 || !write_head(journal, follows, follows_bytes)) {
         snprintf(what, sizeof what, "cannot write the journal '%s': %s", path, strerror(errno));

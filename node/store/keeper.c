@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "node/store/modes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +131,7 @@ static enum base_error take_lock(struct node_keeper *k, struct base_reason *why)
 static enum base_error restore(struct node_keeper *k, const bool missing[FILES], bool lock,
                                struct base_reason *why)
 {
-    enum base_error error = base_directory_make(k->directory, why);
+    enum base_error error = base_directory_make(k->directory, NODE_DIRECTORY_MODE, why);
     if (!error && !lock)
         error = take_lock(k, why);
     for (size_t i = 0; i < FILES && !error; i++)

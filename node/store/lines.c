@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "node/store/modes.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ static enum base_error open_file(struct node_lines *lines, struct base_reason *w
     struct stat status;
     BASE_ASSERT(lines->file < 0);
     int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
-                    0644); // a pipe that nobody empties loses lines; training must not wait for it
+                    NODE_FILE_MODE); // a pipe that nobody empties loses lines; training must not wait for it
     if (file < 0 || fstat(file, &status)) {
         int cause = errno;
         if (file >= 0)
@@ -147,7 +148,7 @@ static void change_file(struct node_lines *lines)
     char *fresh = NULL;
     int file = asprintf(&fresh, "%s.new", lines->path) < 0
                    ? -1
-                   : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+                   : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, NODE_FILE_MODE);
     BASE_ASSERT(lines->regular && lines->bounds.bytes);
     lines->limit = lines->size + lines->bounds.bytes; // the next attempt, if this one fails
     if (file >= 0 && move_all(lines) && rename(fresh, lines->path) == 0) {

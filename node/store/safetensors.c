@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "node/store/digest.h"
+#include "node/store/modes.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -149,7 +150,7 @@ enum base_error node_safetensors_write(const char *path, const struct node_tenso
     spans[0].data = text;
     for (size_t i = 0; i < n_tensors; i++)
         spans[i + 1] = (struct base_span){tensors[i].data, tensors[i].bytes};
-    error = base_file_write(path, 0644, spans, n_tensors + 1, why);
+    error = base_file_write(path, NODE_FILE_MODE, spans, n_tensors + 1, why);
 out:
     free(text);
     free(spans);

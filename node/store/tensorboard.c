@@ -156,9 +156,9 @@ static enum base_error open_file(struct node_tensorboard *t, const char *directo
     int used = snprintf(t->path, sizeof t->path, "%s/%s", directory, node);
     if (used < 0 || (size_t)used >= sizeof t->path - 96)
         return base_fail(why, BASE_ELIMIT, "the path is too long");
-    enum base_error error = base_directory_make(directory, why);
+    enum base_error error = base_directory_make(directory, 0777, why);
     if (!error)
-        error = base_directory_make(t->path, why);
+        error = base_directory_make(t->path, 0777, why);
     if (error)
         return error;
     snprintf(t->path + used, sizeof t->path - (size_t)used, "/events.out.tfevents.%lld.%s.%ld",

@@ -98,7 +98,7 @@ class Host(Node):
             with connection:
                 connection.settimeout(2)
                 connection.connect(("127.0.0.1", self.http))
-                connection.sendall(b"GET /status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                connection.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 answer = b""
                 while chunk := connection.recv(1 << 16):
                     answer += chunk

@@ -79,7 +79,7 @@ class Strangers(ClusterTest):
 
     def test_garbage_on_the_peer_port_is_closed(self):
         rng = random.Random(int(os.environ.get("P2PML_SEED", "7")))
-        pieces = [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff" * 70000, b"\x00" * 300, bytes(rng.randbytes(5000))]
+        pieces = [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\xff" * 70000, b"\x00" * 300, bytes(rng.randbytes(5000))]
         pieces += [bytes(rng.randbytes(rng.randrange(1, 400))) for _ in range(12)]
         for piece in pieces:
             with self.connect(self.ports[0]) as s:
@@ -195,7 +195,7 @@ class Strangers(ClusterTest):
         for s in slow[:25]:
             s.sendall(b"GET /status HTTP/1.1\r\nX-Slow: ")
         with self.connect(self.ports[2]) as s:
-            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertTrue(ended(s, 60).startswith(b"HTTP/1.1 200"))
         for s in slow:
             s.close()
@@ -214,7 +214,7 @@ class Strangers(ClusterTest):
         threading.Thread(target=drip, daemon=True).start()
         begun = time.monotonic()
         try:
-            self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
+            self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").endswith(b"\r\n\r\nok\n"))
             self.assertLess(time.monotonic() - begun, 20)
         finally:
             stop.set()
@@ -231,11 +231,21 @@ class Strangers(ClusterTest):
             return ended(s, 60)
 
     def test_http_answers_are_valid(self):
-        self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\nok\n"))
-        self.assertTrue(self.http(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 404"))
+        self.assertTrue(self.http(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").endswith(b"\r\n\r\nok\n"))
+        self.assertTrue(self.http(b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n").startswith(b"HTTP/1.1 404"))
         for method in (b"POST", b"PUT", b"DELETE", b"OPTIONS"):
-            answer = self.http(method + b" /status HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+            answer = self.http(method + b" /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
             self.assertTrue(answer.startswith(b"HTTP/1.1 405"), answer)
+        whole = self.http(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").split(b"\r\n\r\n", 1)
+        head = self.http(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n").split(b"\r\n\r\n", 1)
+        length = f"Content-Length: {len(whole[1])}".encode()
+        self.assertIn(length, whole[0])
+        self.assertIn(length, head[0])
+        self.assertEqual(head[1], b"")
+        for host, status in ((b"evil.example", 403), (b"localhost.evil.example:80", 403), (b"evillocalhost", 403), (b"a.localhost:7", 200),
+                             (b"127.0.0.1:7", 200), (b"[::1]:7", 200), (b"LOCALHOST", 200)):
+            answer = self.http(b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+            self.assertTrue(answer.startswith(f"HTTP/1.1 {status}".encode()), (host, answer))
         huge = self.http(b"GET /status HTTP/1.1\r\nX: " + b"a" * 100000 + b"\r\n\r\n")
         self.assertFalse(huge.startswith(b"HTTP/1.1 200"), huge[:80])
         self.http(b"\x00\xff\x00garbage\r\n\r\n")

@@ -32,6 +32,10 @@ class Training(ClusterTest):
             self.assertEqual([r["round"] for r in rows[:-1]], list(range(1, 101)))
             self.assertGreater(rows[-1]["accuracy"], 0.4)
             self.assertIn("training begins with 1 peer", node.log())
+            self.assertEqual(os.stat(node.directory).st_mode & 0o777, 0o700)
+            modes = {name: os.stat(os.path.join(node.directory, name)).st_mode & 0o777 for name in os.listdir(node.directory)}
+            self.assertIn("model.safetensors", modes)
+            self.assertEqual({name: mode for name, mode in modes.items() if mode != 0o600}, {})
 
     def test_four_nodes_in_sync_mode_meet_every_round(self):
         nodes = self.cluster(4, average__mode="sync", average__deadline_floor="20s", average__deadline_ceiling="60s")

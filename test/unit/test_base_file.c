@@ -361,13 +361,13 @@ static void directories_are_made_with_their_parents(void **state)
 {
     (void)state;
     struct base_reason why = {0};
-    assert_int_equal(base_directory_make(in_directory("a//b/c/"), &why), BASE_OK);
-    assert_int_equal(base_directory_make(in_directory("a/b/c"), &why), BASE_OK);
+    assert_int_equal(base_directory_make(in_directory("a//b/c/"), 0777, &why), BASE_OK);
+    assert_int_equal(base_directory_make(in_directory("a/b/c"), 0777, &why), BASE_OK);
     assert_int_equal(put(in_directory("a/b/c/file"), "x", &why), BASE_OK);
-    assert_int_equal(base_directory_make("", &why), BASE_EINVAL);
-    assert_int_equal(base_directory_make(in_directory("a/b/c/file"), &why), BASE_EIO);
+    assert_int_equal(base_directory_make("", 0777, &why), BASE_EINVAL);
+    assert_int_equal(base_directory_make(in_directory("a/b/c/file"), 0777, &why), BASE_EIO);
     assert_non_null(strstr(why.text, "is a file"));
-    assert_int_equal(base_directory_make(in_directory("a/b/c/file/d"), &why), BASE_ENOTFOUND);
+    assert_int_equal(base_directory_make(in_directory("a/b/c/file/d"), 0777, &why), BASE_ENOTFOUND);
     assert_non_null(strstr(why.text, "Not a directory"));
 }
 

@@ -91,7 +91,7 @@ static void a_directory_must_be_of_a_run_or_empty(void **state)
     assert_non_null(strstr(why.text, "another 'p2pml run' is using"));
     lab_directory_close(&directory);
     // A directory of a run: the files of a run are removed, other files stay.
-    assert_int_equal(base_directory_make(node, &why), BASE_OK);
+    assert_int_equal(base_directory_make(node, 0777, &why), BASE_OK);
     put(node, "checkpoint");
     put(path, "summary.json");
     put(path, "notes");
@@ -123,8 +123,8 @@ static void links_are_removed_and_not_followed(void **state)
     temporary_make(base, "directory");
     char *path = lab_path("%s/run", base), *other = lab_path("%s/other", base),
          *link = lab_path("%s/node-00", path);
-    assert_int_equal(base_directory_make(path, &why), BASE_OK);
-    assert_int_equal(base_directory_make(other, &why), BASE_OK);
+    assert_int_equal(base_directory_make(path, 0777, &why), BASE_OK);
+    assert_int_equal(base_directory_make(other, 0777, &why), BASE_OK);
     put(other, "precious");
     assert_int_equal(symlink(other, link), 0);
     assert_int_equal(lab_directory_open(path, true, false, &directory, &why), BASE_OK);

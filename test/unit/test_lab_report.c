@@ -38,7 +38,7 @@ static void write_file(const char *folder, const char *name, const char *text)
     struct base_reason why = {""};
     const struct base_span span = {text, strlen(text)};
     snprintf(path, sizeof path, "%s/%s", directory, folder);
-    assert_int_equal(base_directory_make(path, &why), BASE_OK);
+    assert_int_equal(base_directory_make(path, 0777, &why), BASE_OK);
     snprintf(path, sizeof path, "%s/%s/%s", directory, folder, name);
     assert_int_equal(base_file_write(path, 0644, &span, 1, &why), BASE_OK);
 }

@@ -35,7 +35,7 @@ static void put(const char *name, const char *text)
     char *path = lab_path("%s/%s", directory, name), *slash = strrchr(path, '/');
     const struct base_span span = {text, strlen(text)};
     *slash = 0;
-    if (base_directory_make(path, &why))
+    if (base_directory_make(path, 0777, &why))
         fail_msg("%s", why.text);
     *slash = '/';
     if (base_file_write(path, 0600, &span, 1, &why))

@@ -84,7 +84,7 @@ static void write_checkpoint(const char *directory, const float weights[4], cons
         {.name = "model.layers.0.bias", .shape = {2}, .n_dims = 1, .bytes = 8, .data = bias},
     };
     char *path = lab_path("%s/checkpoint-10.safetensors", directory);
-    if (base_directory_make(directory, &why) || node_safetensors_write(path, tensors, 2, NULL, 0, &why))
+    if (base_directory_make(directory, 0777, &why) || node_safetensors_write(path, tensors, 2, NULL, 0, &why))
         fail_msg("%s", why.text);
     free(path);
 }

@@ -281,7 +281,7 @@ static void leave(const struct lab_sweep_run *run, const char *experiment, const
     struct base_reason why = {""};
     char *yaml = lab_path("%s/experiment.yaml", run->directory);
     char *json = lab_path("%s/summary.json", run->directory);
-    if (base_directory_make(run->directory, &why))
+    if (base_directory_make(run->directory, 0777, &why))
         fail_msg("%s", why.text);
     temporary_write(yaml, experiment);
     temporary_write(json, summary);
@@ -330,7 +330,7 @@ static void the_runs_of_a_sweep_are_not_deleted_by_accident(void **state)
     assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_OK);
     assert_int_equal(lab_directory_open(out, false, true, &opened, &why), BASE_ESTATE); // one at a time
     lab_directory_close(&opened);
-    assert_int_equal(base_directory_make(runs, &why), BASE_OK);
+    assert_int_equal(base_directory_make(runs, 0777, &why), BASE_OK);
     temporary_write(list, "{}");
     temporary_write(old, "");
     assert_int_equal(lab_directory_open(out, false, false, &opened, &why), BASE_ESTATE);

@@ -53,7 +53,7 @@ static int make_world(void **state)
     char *runs = lab_path("%s/" LAB_RUNS, w->directory);
     temporary_write(w->file, "experiment: {stop_grace: 0}\nsweep: [{train.steps: [4, 8, 12, 16]}]\n");
     make_plan(w);
-    if (base_directory_make(runs, &why) || lab_signals_open(&w->signals, &why))
+    if (base_directory_make(runs, 0777, &why) || lab_signals_open(&w->signals, &why))
         fail_msg("%s", why.text);
     FILE *out = open_memstream(&w->said, &w->said_bytes);
     assert_non_null(out);

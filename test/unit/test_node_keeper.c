@@ -67,7 +67,7 @@ static int make(void **state)
     struct base_reason why;
     temporary_make(place.parent, "keeper");
     snprintf(place.directory, sizeof place.directory, "%s/node", place.parent);
-    assert_int_equal(base_directory_make(place.directory, &why), BASE_OK);
+    assert_int_equal(base_directory_make(place.directory, 0777, &why), BASE_OK);
     place.lock = lock_of(&place);
     assert_int_equal(flock(place.lock, LOCK_EX | LOCK_NB), 0);
     put(&place, "identity", "seed\n", 0600);
@@ -149,7 +149,7 @@ static void the_directory_of_another_process_is_not_touched(void **state)
     struct place *p = *state;
     struct base_reason why;
     remove_directory(p);
-    assert_int_equal(base_directory_make(p->directory, &why), BASE_OK);
+    assert_int_equal(base_directory_make(p->directory, 0777, &why), BASE_OK);
     const int other = lock_of(p);
     assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
     expect(p, BASE_ESTATE, false);
@@ -163,7 +163,7 @@ static void another_identity_is_another_node(void **state)
     struct place *p = *state;
     struct base_reason why;
     remove_directory(p);
-    assert_int_equal(base_directory_make(p->directory, &why), BASE_OK);
+    assert_int_equal(base_directory_make(p->directory, 0777, &why), BASE_OK);
     put(p, "identity", "other\n", 0600);
     expect(p, BASE_ESTATE, false);
     assert_true(holds(p, "identity", "other\n", 0600));
@@ -196,7 +196,7 @@ static void lines_continue_in_a_new_file(void **state)
                      BASE_OK); // into the removed file: there is no directory
     expect(p, BASE_OK, true);
     assert_int_equal(node_lines_append(lines, "three"), BASE_OK);
-    assert_true(holds(p, "metrics.jsonl", "three\n", 0644));
+    assert_true(holds(p, "metrics.jsonl", "three\n", 0600));
     node_lines_close(lines);
 }
 
