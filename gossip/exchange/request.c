@@ -206,6 +206,16 @@ static enum base_error complete_crossed(struct gossip_exchange *exchange, struct
     return BASE_OK;
 }
 
+// Where a word takes a good part of the ceiling, or nobody knows how long, the one that waits hears at once
+// that this node has its request: its deadline may have passed when a later sign arrives.
+static uint64_t before_first_sign(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const uint64_t usual_ns = gossip_answers_median(&edge->pace.answers),
+                   rest_ns = exchange->options.deadline_ceiling_ns / SIGNS;
+
+    return usual_ns > 0 && usual_ns < rest_ns ? rest_ns : 0;
+}
+
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_exchange_message *theirs,
                                     struct gossip_exchange_actions *actions)
@@ -229,7 +239,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
     if (theirs->form == GOSSIP_DELTA_BLOCK ||
         gossip_pace_answers(&exchange->pace, &edge->pace, theirs->clock))
         return answer_request(exchange, edge, theirs, actions);
-    edge->tell_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns / SIGNS;
+    edge->tell_ns = exchange->now_ns + before_first_sign(exchange, edge);
     return gossip_packet_keep(&edge->deferred, theirs);
 }
 

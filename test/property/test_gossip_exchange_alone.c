@@ -308,6 +308,30 @@ static void test_a_neighbour_that_only_says_that_it_is_behind_holds_nobody(void 
     net_destroy(net);
 }
 
+// A word takes 1.6 s, the deadline is 4 s, and node 1 is behind when the first request over the edge arrives: it says
+// at once that it has it, and node 0 goes on waiting until it gets there.
+static void test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct gossip_exchange_totals totals;
+
+    (void)state;
+    options.deadline_ceiling_ns = 4 * SECOND;
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(941), &options);
+    net_link_all(net);
+    net->node[0].others = net->node[1].others = true;
+    net->delay_ns = 1600 * MS;
+    net_round(net, 0, 1);
+    net_settle(net, 3500 * MS);
+    net_round(net, 1, 1);
+    net_settle(net, 8 * SECOND);
+    assert_false(net->node[0].in_round);
+    gossip_exchange_totals(net->node[0].exchange, &totals);
+    assert_int_equal(totals.waits.overdue, 0);
+    assert_int_equal(totals.exchanges, 1);
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_nodes_in_step_skip_no_round),
         cmocka_unit_test(test_a_node_that_stands_still_answers_at_once),
         cmocka_unit_test(test_a_neighbour_that_only_says_that_it_is_behind_holds_nobody),
+        cmocka_unit_test(test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline),
         cmocka_unit_test(test_a_block_to_an_edge_that_began_anew_is_asked_about),
     };
 
