@@ -118,6 +118,17 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             self.assertIn("configuration is fine", done.stdout)
 
+    def test_prometheus_finds_the_pods_under_the_name_that_the_alerts_expect(self):
+        monitor, = plain_yaml.documents(read("deploy/kubernetes/podmonitor.yaml"))
+        labels = self.pod["metadata"]["labels"]
+        self.assertEqual(monitor["spec"]["selector"]["matchLabels"], labels)
+        endpoint, = monitor["spec"]["podMetricsEndpoints"]
+        self.assertIn(endpoint["port"], [p["name"] for p in self.container["ports"]])
+        self.assertEqual(endpoint["path"], "/metrics")
+        job = labels[monitor["spec"]["jobLabel"]]
+        expected, = set(re.findall(r'job=~"([^"]*)"', read("deploy/prometheus/alerts.yml")))
+        self.assertRegex(job, f"^(?:{expected})$")
+
     def test_the_objects_match_the_schema_of_kubernetes(self):
         python, file = python_with("kubernetes_validate"), os.path.join(KUBERNETES, "p2pml.yaml")
         if shutil.which("kubeconform"):
