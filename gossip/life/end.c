@@ -10,12 +10,11 @@
 #define LINGERS_MAX 60u               // times linger, in all: a member may report progress for ever
 #define WORD_NS     (2 * LIFE_SECOND) // in which others learn that a node trains
 
-void life_done(struct gossip_life *life, bool all)
+void life_done(struct gossip_life *life)
 {
     if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED || life->state == GOSSIP_LIFE_JOINING ||
         life->state == GOSSIP_LIFE_WAITING)
         return;
-    (void)all;
     life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
     life_end_fetch(life);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);

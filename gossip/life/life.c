@@ -111,7 +111,7 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
         life->stirred_ns = life->now_ns + LIFE_SERVES_NS;
         break;
     case GOSSIP_LIFE_DONE:
-        life_done(life, event->ok);
+        life_done(life);
         break;
     case GOSSIP_LIFE_MERGED:
         life_merged(life);

@@ -240,7 +240,7 @@ void life_consider_alone(struct gossip_life *life);
 // end.c
 void life_consider_leave(struct gossip_life *life);
 void life_consider_end(struct gossip_life *life);
-void life_done(struct gossip_life *life, bool all);
+void life_done(struct gossip_life *life);
 void life_frozen(struct gossip_life *life);
 void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);

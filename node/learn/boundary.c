@@ -332,7 +332,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
                                .met = true,
                                .pace = 1};
     if (meet->last)
-        node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
+        node_learner_tell(l, gossip_rounds_stops(&l->rounds) ? "stopping" : "lingering", true);
     if (l->options.trainee)
         node_built_in_fetch(l->options.trainee);
     finish_round(l, &round);
@@ -341,7 +341,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
         l->pace = round.pace;
     l->account = round.account;
     gossip_rounds_met(&l->rounds, round.round, round.met, round.totals.apart);
-    l->round_is_over = meet->meets && !l->rounds.stepped;
+    l->round_is_over = meet->meets && !l->rounds.progress;
 }
 
 // `kernels`: in whose memory the vector is; NULL: ordinary memory. The copy is ordinary memory.

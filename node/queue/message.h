@@ -38,8 +38,8 @@ enum node_message_kind {
     NODE_MESSAGE_LIVE,          // as.live: an event for the life, of worker or learner
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress; bytes: the latest line of metrics.jsonl, a text
-    NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
-                           // or linger has passed. as.alone: steps were left, but all others have finished
+    NODE_MESSAGE_FINISHED, // the last step is done, or it ended alone: tell the peers, and answer them until
+                           // they are done too or linger has passed
     NODE_MESSAGE_LEFT,     // final checkpoint written: end the loop when the links are flushed; as.left
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
@@ -133,7 +133,6 @@ struct node_message {
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE
-        bool alone;                     // FINISHED
         struct {                        // LEFT
             int exit_status;
             char cause[256]; // of a status that is not 0, if the learner knows it
