@@ -127,7 +127,7 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
         gossip_journal_drop(exchange, edge);
         gossip_edge_drop_correction(exchange, edge);
     }
-    edge->agreed = true;
+    edge->start = GOSSIP_EDGE_AGREED;
     gossip_edge_resume(exchange, edge);
 }
 
@@ -147,7 +147,7 @@ static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *e
 // not.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->epoch == 0 && edge->sequence == 0 && !edge->agreed &&
+    return edge->epoch == 0 && edge->sequence == 0 && edge->start != GOSSIP_EDGE_AGREED &&
            exchange->age > gossip_exchange_reach(exchange);
 }
 
@@ -157,9 +157,11 @@ void gossip_hello_begin(struct gossip_exchange *exchange, struct gossip_exchange
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->begins && edge->state == GOSSIP_EDGE_HELLO)
+        if (edge->start != GOSSIP_EDGE_LATE)
+            continue;
+        if (edge->state == GOSSIP_EDGE_HELLO)
             gossip_hello_ask(exchange, edge, actions);
-        edge->begins = false;
+        edge->start = GOSSIP_EDGE_UNMET;
     }
 }
 
@@ -170,6 +172,20 @@ static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actio
 
     edge->replays++;
     gossip_edge_send(actions, edge, &message);
+}
+
+// Both ends are at the same place. The edge stays open if the answer to our question is still to come.
+static void start(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                  const struct gossip_hello *theirs, bool settles, struct gossip_exchange_actions *actions)
+{
+    const bool late = settles && begins_late(exchange, edge);
+
+    if (edge->start != GOSSIP_EDGE_AGREED)
+        edge->start = late ? GOSSIP_EDGE_LATE : GOSSIP_EDGE_UNMET;
+    if (late && exchange->begun)
+        begin_resync(exchange, edge, theirs, actions);
+    else if (settles && !late)
+        agree(exchange, edge, theirs);
 }
 
 // True: the stored answer is to be replayed.
@@ -186,11 +202,7 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
-        edge->begins = settles && begins_late(exchange, edge);
-        if (edge->begins && exchange->begun)
-            begin_resync(exchange, edge, theirs, actions);
-        else if (settles && !edge->begins)
-            agree(exchange, edge, theirs);
+        start(exchange, edge, theirs, settles, actions);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
         gossip_edge_enter(exchange, edge,
