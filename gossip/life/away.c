@@ -40,12 +40,11 @@ static void meets(struct gossip_life *life, const struct gossip_id *peer)
 
     if (life->state != GOSSIP_LIFE_WAITING || life->options.resumed)
         return;
-    BASE_ASSERT(life->course < LIFE_TRAINED);
-    for (size_t i = 1, n = world->members(world->owner); i < n && !life->came_late; i++) {
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
-        life->came_late =
-            gossip_id_compare(&info.record->id, peer) == 0 && (info.record->flags & GOSSIP_RECORD_TRAINING);
+        if (gossip_id_compare(&info.record->id, peer) == 0 && (info.record->flags & GOSSIP_RECORD_TRAINING))
+            life_reach(life, LIFE_LATE);
     }
 }
 
