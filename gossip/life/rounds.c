@@ -1,16 +1,7 @@
 #include "gossip/life/rounds.h"
 
+#include "base/array.h"
 #include "base/error.h"
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
 {
@@ -58,7 +49,7 @@ void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_opti
     BASE_ASSERT(options->local_steps > 0 && (options->resumed || !options->open));
     *r = (struct gossip_rounds){.options = *options,
                                 .round = options->round,
-                                .step = smaller(options->step, options->steps),
+                                .step = base_min(options->step, options->steps),
                                 .progress = options->open ? GOSSIP_ROUNDS_OPEN : GOSSIP_ROUNDS_NOT_STEPPED,
                                 .step_scale = options->open_scale,
                                 .orders.stop_at = GOSSIP_ROUNDS_NO_STOP};
@@ -72,7 +63,7 @@ void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_opti
 static bool is_past(const struct gossip_rounds *r, uint64_t round, uint64_t step)
 {
     BASE_ASSERT(r->step <= r->options.steps);
-    return round > r->round || smaller(step, r->options.steps) > r->step;
+    return round > r->round || base_min(step, r->options.steps) > r->step;
 }
 
 static void start(struct gossip_rounds *r, const struct gossip_order *order)
@@ -139,8 +130,8 @@ static void catch_up(struct gossip_rounds *r)
     if (!is_past(r, r->orders.round, r->orders.step))
         return;
     r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
-    r->round = larger(r->round, r->orders.round);
-    r->step = larger(r->step, smaller(r->orders.step, r->options.steps));
+    r->round = base_max(r->round, r->orders.round);
+    r->step = base_max(r->step, base_min(r->orders.step, r->options.steps));
     tell(r, GOSSIP_LEARNER_RESTORED);
 }
 
@@ -296,7 +287,7 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
     if (r->result == GOSSIP_LEARNER_OVER)
         return act(r, GOSSIP_ROUNDS_WAIT);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
-    next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
+    next.steps = base_min(r->options.local_steps, r->options.steps - r->step);
     return next;
 }
 
@@ -323,8 +314,8 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     if (r->change)
         return adopt(r);
-    if (r->progress == GOSSIP_ROUNDS_STEPPED &&
-        !takes_another_model(r)) // the boundary of these steps comes first
+    // The boundary of these steps comes first.
+    if (r->progress == GOSSIP_ROUNDS_STEPPED && !takes_another_model(r))
         return boundary(r);
     look(r);
     if (trains(r))
@@ -444,7 +435,7 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     r->collects = false;
     r->result = GOSSIP_LEARNER_DONE;
     r->round = round;
-    r->step = smaller(step, r->options.steps);
+    r->step = base_min(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 
