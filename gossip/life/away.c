@@ -102,10 +102,10 @@ void life_consider_unknown(struct gossip_life *life)
         return;
     life->unknown_ns = LIFE_NEVER;
     for (size_t i = 0, count = edges->count(edges->owner); i < count; i++) {
-        struct gossip_id peer;
-        (void)edges->at(edges->owner, i, &peer);
-        if (!knows(life, &peer))
-            went(life, &peer, 0);
+        struct gossip_edge_info edge;
+        edges->at(edges->owner, i, &edge);
+        if (!knows(life, &edge.peer))
+            went(life, &edge.peer, 0);
     }
 }
 

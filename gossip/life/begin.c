@@ -324,11 +324,13 @@ static void tell_unheard(struct gossip_life *life)
 static bool is_met(const struct gossip_life *life, const struct gossip_id *id)
 {
     const struct gossip_life_edges *edges = life->world->edges;
-    struct gossip_id peer;
+    struct gossip_edge_info edge;
 
-    for (size_t i = 0, n = edges ? edges->count(edges->owner) : 0; i < n; i++)
-        if (edges->at(edges->owner, i, &peer) && gossip_id_compare(&peer, id) == 0)
+    for (size_t i = 0, n = edges ? edges->count(edges->owner) : 0; i < n; i++) {
+        edges->at(edges->owner, i, &edge);
+        if (life_is_live(&edge) && gossip_id_compare(&edge.peer, id) == 0)
             return true;
+    }
     return false;
 }
 

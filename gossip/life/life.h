@@ -128,11 +128,7 @@ struct gossip_life_census { // of the others
 struct gossip_life_edges { // of this node's exchange, those of a checkpoint included
     const void *owner;
     size_t (*count)(const void *owner);
-    // True: LIVE, and the peer answers.
-    bool (*at)(const void *owner, size_t index, struct gossip_id *peer);
-    // The peer trains with another scaling of its data, so that the two are never averaged: scaling[] is then
-    // ours and the peer's.
-    bool (*apart)(const void *owner, size_t index, uint64_t scaling[2]);
+    void (*at)(const void *owner, size_t index, struct gossip_edge_info *info);
 };
 
 struct gossip_life_world {
