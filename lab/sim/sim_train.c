@@ -257,13 +257,8 @@ static void end_steps(struct sim_node *node)
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
-    const struct gossip_average_round round = {.meet = *meet,
-                                               .others = sim_life_others(node),
-                                               .pace_ns = train->step_ns,
-                                               .model = train->vectors.model,
-                                               .second_moment = train->vectors.second_moment,
-                                               .correction = train->vectors.correction,
-                                               .correction_stays = train->vectors.correction_stays};
+    const struct gossip_average_round round = {
+        .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors};
 
     train->begun_ns = sim_node_now(node);
     gossip_average_round(node->average, &round);
