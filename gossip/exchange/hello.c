@@ -246,27 +246,19 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
         return BASE_EMISMATCH;
     }
     BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
-    bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
+    const bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
     // Only the answer to our latest question says what became of an open request of ours: any other
     // HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
-    bool replays = false;
 
     compress_history_forget(&edge->sent); // the peer may have restarted, or refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return BASE_OK; // to a question that is no longer open
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
-    if (exchange->options.mutate_ignore_sequence) {
-        gossip_edge_drop_request(edge);
-        edge->sequence = theirs->sequence;
-        gossip_edge_resume(exchange, edge);
-        asks = false;
-    } else {
-        replays = compare(exchange, edge, theirs, settles, actions);
-    }
+    const bool replays = compare(exchange, edge, theirs, settles, actions);
     if (asks) {
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
         reopened(exchange, edge, actions);
