@@ -174,20 +174,6 @@ static void replay_answer(struct gossip_edge *edge, struct gossip_exchange_actio
     gossip_edge_send(actions, edge, &message);
 }
 
-// Both ends are at the same place. The edge stays open if the answer to our question is still to come.
-static void start(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                  const struct gossip_hello *theirs, bool settles, struct gossip_exchange_actions *actions)
-{
-    const bool late = settles && begins_late(exchange, edge);
-
-    if (edge->start != GOSSIP_EDGE_AGREED)
-        edge->start = late ? GOSSIP_EDGE_LATE : GOSSIP_EDGE_UNMET;
-    if (late && exchange->begun)
-        begin_resync(exchange, edge, theirs, actions);
-    else if (settles && !late)
-        agree(exchange, edge, theirs);
-}
-
 // True: the stored answer is to be replayed.
 static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
                     const struct gossip_hello *theirs, bool settles, struct gossip_exchange_actions *actions)
@@ -202,7 +188,13 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
-        start(exchange, edge, theirs, settles, actions);
+        const bool late = settles && begins_late(exchange, edge);
+        if (edge->start != GOSSIP_EDGE_AGREED)
+            edge->start = late ? GOSSIP_EDGE_LATE : GOSSIP_EDGE_UNMET;
+        if (late && exchange->begun)
+            begin_resync(exchange, edge, theirs, actions);
+        else if (settles && !late)
+            agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
         gossip_edge_enter(exchange, edge,

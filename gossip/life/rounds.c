@@ -85,18 +85,12 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
 
 static bool ends(const struct gossip_rounds *r)
 {
-    return r->orders.end >= GOSSIP_ROUNDS_ALONE;
-}
-
-static void end_with(struct gossip_rounds *r, enum gossip_rounds_end end)
-{
-    if (r->orders.end < end)
-        r->orders.end = end;
+    return r->orders.end >= GOSSIP_ORDER_ALONE;
 }
 
 void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *order)
 {
-    BASE_ASSERT(order->kind <= GOSSIP_ORDER_LEAVE);
+    BASE_ASSERT(order->kind <= GOSSIP_ORDER_STOP);
     switch (order->kind) {
     case GOSSIP_ORDER_START:
         start(r, order);
@@ -105,21 +99,18 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
         r->orders.fetch = true;
         break;
     case GOSSIP_ORDER_PAUSE:
-        if (r->orders.end <= GOSSIP_ROUNDS_PAUSES)
-            r->orders.end = order->on ? GOSSIP_ROUNDS_PAUSES : GOSSIP_ROUNDS_GOES_ON;
+        if (r->orders.end <= GOSSIP_ORDER_PAUSE)
+            r->orders.end = order->on ? GOSSIP_ORDER_PAUSE : GOSSIP_ORDER_START;
         break;
     case GOSSIP_ORDER_STOP: // the latest order counts: others may stop later than this node expected
         r->orders.stop_at = order->round;
         break;
     case GOSSIP_ORDER_ALONE:
-        r->orders.fetch |= order->fetch && !ends(r) && r->state < GOSSIP_ROUNDS_FINISHED;
-        end_with(r, GOSSIP_ROUNDS_ALONE);
-        break;
     case GOSSIP_ORDER_MERGE:
-        end_with(r, GOSSIP_ROUNDS_MERGES);
-        break;
     case GOSSIP_ORDER_LEAVE:
-        end_with(r, GOSSIP_ROUNDS_LEAVES);
+        r->orders.fetch |= order->fetch && !ends(r) && r->state < GOSSIP_ROUNDS_FINISHED;
+        if (r->orders.end < order->kind)
+            r->orders.end = order->kind;
         break;
     }
 }
@@ -182,7 +173,7 @@ uint64_t gossip_rounds_least_stop(const struct gossip_rounds *r)
 bool gossip_rounds_stand(const struct gossip_rounds *r)
 {
     return r->state == GOSSIP_ROUNDS_TRAINING && r->orders.stop_at > 0 &&
-           r->orders.end < GOSSIP_ROUNDS_LEAVES && must_stop(r);
+           r->orders.end < GOSSIP_ORDER_LEAVE && must_stop(r);
 }
 
 static bool is_unusable(const struct gossip_rounds *r)
@@ -199,7 +190,7 @@ static bool has_failed(const struct gossip_rounds *r)
 static bool must_leave(const struct gossip_rounds *r)
 {
     bool failed = has_failed(r) || !gossip_rounds_complete(r);
-    bool done = r->state == GOSSIP_ROUNDS_FINISHED && !r->collects && r->orders.end == GOSSIP_ROUNDS_LEAVES;
+    bool done = r->state == GOSSIP_ROUNDS_FINISHED && !r->collects && r->orders.end == GOSSIP_ORDER_LEAVE;
 
     return r->state < GOSSIP_ROUNDS_LEAVING &&
            ((must_stop(r) && !gossip_rounds_stand(r)) || done || (failed && !r->orders.fetch));
@@ -217,7 +208,7 @@ static void look(struct gossip_rounds *r)
         return;
     r->orders.fetch |= ends_with_another(r);
     bool over = !r->orders.fetch && is_over(r),
-         pauses = r->orders.end == GOSSIP_ROUNDS_PAUSES && !r->orders.fetch && !over;
+         pauses = r->orders.end == GOSSIP_ORDER_PAUSE && !r->orders.fetch && !over;
     if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses)
         enter(r, GOSSIP_ROUNDS_TRAINING);
     if (over) {
@@ -295,7 +286,7 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
 static struct gossip_rounds_next merge(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->state == GOSSIP_ROUNDS_FINISHED && !r->collects);
-    r->orders.end = GOSSIP_ROUNDS_GOES_ON;
+    r->orders.end = GOSSIP_ORDER_START;
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MERGE);
     next.gives = r->model == GOSSIP_ROUNDS_OWN || r->model == GOSSIP_ROUNDS_BEREFT;
     return next;
@@ -326,7 +317,7 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     case GOSSIP_ROUNDS_TRAINING:
         return gossip_rounds_stand(r) ? act(r, GOSSIP_ROUNDS_WAIT) : train(r);
     case GOSSIP_ROUNDS_FINISHED:
-        if (!r->collects && r->orders.end == GOSSIP_ROUNDS_MERGES)
+        if (!r->collects && r->orders.end == GOSSIP_ORDER_MERGE)
             return merge(r);
         return r->collects ? meet(r, false) : act(r, GOSSIP_ROUNDS_WAIT);
     case GOSSIP_ROUNDS_PAUSED:
@@ -465,7 +456,7 @@ void gossip_rounds_merged(struct gossip_rounds *r, bool merged)
 static bool ends_its_round(const struct gossip_rounds *r)
 {
     return takes_another_model(r) ||
-           (r->orders.end == GOSSIP_ROUNDS_PAUSES && !gossip_rounds_stops(r) && trains(r));
+           (r->orders.end == GOSSIP_ORDER_PAUSE && !gossip_rounds_stops(r) && trains(r));
 }
 
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)

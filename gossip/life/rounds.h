@@ -64,26 +64,19 @@ enum gossip_rounds_progress { // of round + 1
     GOSSIP_ROUNDS_OPEN,    // ... by an earlier process, or their exchange is left to the next one
 };
 
-enum gossip_rounds_end { // how far the end has been ordered
-    GOSSIP_ROUNDS_GOES_ON,
-    GOSSIP_ROUNDS_PAUSES,
-    GOSSIP_ROUNDS_ALONE, // at the next boundary
-    GOSSIP_ROUNDS_MERGES,
-    GOSSIP_ROUNDS_LEAVES,
-};
 #define GOSSIP_ROUNDS_NO_STOP UINT64_MAX
 
-enum gossip_order_kind {
-    GOSSIP_ORDER_START, // training may begin; may be repeated at any time to tell the cluster's progress
-    GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
-                        // local steps that have not reached their boundary are lost
-    GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on, and no wait for an exchange; else go on
-    GOSSIP_ORDER_STOP,  // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
-                        // boundary of `round` until LEAVE, or a later STOP
-    GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
-    GOSSIP_ORDER_MERGE, // after FINISHED: average the final model with those of the other nodes
-                        // (gossip/merge)
-    GOSSIP_ORDER_LEAVE, // after FINISHED, or while it waits at its STOP: this node is no longer needed
+enum gossip_order_kind { // the first five: the later ones include those before them
+    GOSSIP_ORDER_START,  // training may begin; may be repeated at any time to tell the cluster's progress
+    GOSSIP_ORDER_PAUSE,  // `on`: no step from the next boundary on, and no wait for an exchange; else go on
+    GOSSIP_ORDER_ALONE,  // all others have finished: end training at the next boundary
+    GOSSIP_ORDER_MERGE,  // after FINISHED: average the final model with those of the other nodes
+                         // (gossip/merge)
+    GOSSIP_ORDER_LEAVE,  // after FINISHED, or while it waits at its STOP: this node is no longer needed
+    GOSSIP_ORDER_FETCH,  // take a donor's model instead of its own. The open round ends without its exchange;
+                         // local steps that have not reached their boundary are lost
+    GOSSIP_ORDER_STOP,   // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
+                         // boundary of `round` until LEAVE, or a later STOP
 };
 struct gossip_order {
     enum gossip_order_kind kind;
@@ -143,7 +136,7 @@ struct gossip_rounds {
     unsigned returns_in_row;          // to the last good model, each soon after the one before
     uint64_t returns, returned_round; // so far; of the latest
     struct {
-        enum gossip_rounds_end end;
+        enum gossip_order_kind end; // how far it has been ordered: START to LEAVE
         bool fetch;
         uint64_t stop_at;     // 0: the next boundary; NO_STOP
         uint64_t round, step; // the cluster's

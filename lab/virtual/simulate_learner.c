@@ -127,7 +127,7 @@ static void alone(void *owner, size_t host)
 
 static bool is_over(const struct gossip_rounds *rounds)
 {
-    return rounds->step >= rounds->options.steps || rounds->orders.end >= GOSSIP_ROUNDS_ALONE ||
+    return rounds->step >= rounds->options.steps || rounds->orders.end >= GOSSIP_ORDER_ALONE ||
            gossip_rounds_stops(rounds);
 }
 

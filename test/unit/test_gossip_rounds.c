@@ -266,7 +266,7 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
         for (int i = 0; i < 400 && !over; i++) {
             unsigned kinds = i < 300 ? 40 : 6; // at last, many of them
             unsigned kind = (unsigned)base_rng_below(&rng, kinds);
-            if (kind <= GOSSIP_ORDER_LEAVE)
+            if (kind <= GOSSIP_ORDER_STOP)
                 order(&rounds, (struct gossip_order){.kind = (enum gossip_order_kind)kind,
                                                      .fetch = base_rng_below(&rng, 2),
                                                      .on = base_rng_below(&rng, 2),
