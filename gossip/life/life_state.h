@@ -178,8 +178,8 @@ static inline uint64_t life_in_state_ns(const struct gossip_life *life)
 
 // look.c
 bool life_is_here(const struct gossip_member_info *info); // alive or suspected
-bool life_is_live(
-    const struct gossip_edge_info *edge); // or will be with the first round, and the peer answers
+// It exchanges, or will with the first round, and the peer answers.
+bool life_is_live(const struct gossip_edge_info *edge);
 
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
