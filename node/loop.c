@@ -89,6 +89,16 @@ static void on_signal(evutil_socket_t number, short what, void *argument)
 
 // -- making
 
+static size_t edges(const void *owner)
+{
+    return ((const struct node_loop *)owner)->n_edges;
+}
+
+static void edge(const void *owner, size_t index, struct gossip_edge_info *info)
+{
+    *info = ((const struct node_loop *)owner)->edges[index];
+}
+
 static enum base_error make_cluster(struct node_loop *loop, struct node_ports *ports, struct base_reason *why)
 {
     const struct node_loop_options *o = &loop->options;
@@ -114,7 +124,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .starts_path = o->starts_path,
                                            .events_path = o->events_path,
                                            .pages = loop->pages,
-                                           .edges = node_loop_edges(loop),
+                                           .edges = {.owner = loop, .count = edges, .at = edge},
                                            .gathered = node_loop_gathered,
                                            .datagrams = ports->datagrams};
     memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);

@@ -225,7 +225,7 @@ static void handle(struct node_loop *loop, struct node_message *message)
         break;
     case NODE_MESSAGE_FINISHED:
         node_loop_say_end(loop);
-        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !message->as.alone});
+        node_loop_live(loop, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
         break;
     case NODE_MESSAGE_LEFT:
         if (message->as.left.exit_status != 0 && message->as.left.cause[0])

@@ -1,5 +1,5 @@
 // What node/loop.c (making, running, signals), node/loop_events.c (events, messages), node/loop_life.c (what
-// the life of this node decides, carried out), node/loop_world.c (what it reads), node/loop_words.c (log
+// the life of this node decides, carried out), node/loop_words.c (log
 // lines about it), node/loop_bind.c, node/loop_glance.c and node/loop_pages.c share: the loop's state.
 // Included nowhere else.
 #ifndef NODE_LOOP_PRIVATE_H
@@ -73,9 +73,6 @@ void node_loop_reload(struct node_loop *loop); // the allow-list and the list of
 uint32_t node_loop_own_examples(const struct node_loop_options *options);
 // Tells the learner how much this node counts now. Called when members come, go or change.
 void node_loop_weigh(struct node_loop *loop);
-
-// loop_world.c
-struct gossip_life_edges node_loop_edges(const struct node_loop *loop);
 
 // loop_life.c
 enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;

@@ -202,13 +202,13 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     if (error == BASE_ESTATE)
         return error; // not into another process's directory
     struct node_checkpoint_parts parts = checkpoint_parts(s);
-    parts.round = round->meet.round - round->meet.open;
-    parts.unsettled = round->meet.meets;
-    parts.open = round->meet.open;
-    parts.open_scale = round->meet.step_scale;
+    parts.round = round->at.meet.round - round->at.meet.open;
+    parts.unsettled = round->at.meet.meets;
+    parts.open = round->at.meet.open;
+    parts.open_scale = round->at.meet.step_scale;
     begin_journal(s);
     parts.journal = s->journal.key;
-    if (!round->meet.last && s->kernels->shares_host && !s->guest)
+    if (!round->at.meet.last && s->kernels->shares_host && !s->guest)
         return begin_checkpoint(s, &parts, why);
     return write_checkpoint(s, &parts, why);
 }

@@ -10,11 +10,16 @@
 #include "gossip/pace/pace.h"
 #include "gossip/plausible.h"
 
+enum gossip_edge_start {
+    GOSSIP_EDGE_UNMET,
+    GOSSIP_EDGE_LATE,   // begins with a RESYNC, when this node begins its first round
+    GOSSIP_EDGE_AGREED, // both ends have begun it at the seed model: it is never late again
+};
+
 struct gossip_edge {
     struct gossip_id peer;
     enum gossip_edge_state state;
-    bool begins;                     // late, with a RESYNC, when this node begins its first round
-    bool agreed;                     // both ends have begun it at the seed model: it is never late again
+    enum gossip_edge_start start;
     struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
     uint64_t epoch, sequence;        // of the next exchange

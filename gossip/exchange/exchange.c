@@ -2,6 +2,8 @@
 // be started, and ends the trainer's round if it can end.
 #include "gossip/exchange/state.h"
 
+#include "base/array.h"
+
 // Members that stop before this node are no news any more.
 static void note_furthest(struct gossip_exchange *exchange)
 {
@@ -263,11 +265,6 @@ void gossip_exchange_replace(struct gossip_exchange *exchange, const float *mode
     gossip_pending_drop(exchange);
 }
 
-static uint64_t sooner(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
 {
     uint64_t next = UINT64_MAX;
@@ -279,12 +276,12 @@ uint64_t gossip_exchange_deadline(const struct gossip_exchange *exchange)
         const struct gossip_edge *edge = exchange->edges[i];
         bool leads = edge->state == GOSSIP_EDGE_RESYNC && gossip_edge_leads(exchange, edge);
         if (gossip_edge_asks(edge) || leads)
-            next = sooner(next, edge->alarm_ns);
+            next = base_min(next, edge->alarm_ns);
         if (edge->state == GOSSIP_EDGE_BARRED)
-            next = sooner(next, edge->barred_ns);
-        next = sooner(next, gossip_pace_due(&exchange->pace, &edge->pace));
+            next = base_min(next, edge->barred_ns);
+        next = base_min(next, gossip_pace_due(&exchange->pace, &edge->pace));
         if (edge->deferred.held)
-            next = sooner(next, edge->tell_ns);
+            next = base_min(next, edge->tell_ns);
         if (gossip_request_answerable(exchange, edge))
             next = exchange->now_ns; // more of them than one step answers
     }

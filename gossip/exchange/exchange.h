@@ -92,7 +92,6 @@ struct gossip_exchange_options {
     uint64_t deadline_floor_ns, deadline_ceiling_ns;
     bool reference_bf16; // r and c of every edge take 2 bytes per element. Both ends of an edge must have
                          // the same setting. Refused if the kernels do not share the host's memory
-    bool mutate_ignore_sequence; // tests only: accept any sequence number (consensus must then stall)
 };
 
 enum gossip_exchange_event_kind {

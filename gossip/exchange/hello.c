@@ -127,7 +127,7 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
         gossip_journal_drop(exchange, edge);
         gossip_edge_drop_correction(exchange, edge);
     }
-    edge->agreed = true;
+    edge->start = GOSSIP_EDGE_AGREED;
     gossip_edge_resume(exchange, edge);
 }
 
@@ -147,7 +147,7 @@ static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *e
 // not.
 static bool begins_late(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->epoch == 0 && edge->sequence == 0 && !edge->agreed &&
+    return edge->epoch == 0 && edge->sequence == 0 && edge->start != GOSSIP_EDGE_AGREED &&
            exchange->age > gossip_exchange_reach(exchange);
 }
 
@@ -157,9 +157,11 @@ void gossip_hello_begin(struct gossip_exchange *exchange, struct gossip_exchange
 {
     for (size_t i = 0; i < exchange->n_edges && actions->count < GOSSIP_EXCHANGE_ACTIONS / 2; i++) {
         struct gossip_edge *edge = exchange->edges[i];
-        if (edge->begins && edge->state == GOSSIP_EDGE_HELLO)
+        if (edge->start != GOSSIP_EDGE_LATE)
+            continue;
+        if (edge->state == GOSSIP_EDGE_HELLO)
             gossip_hello_ask(exchange, edge, actions);
-        edge->begins = false;
+        edge->start = GOSSIP_EDGE_UNMET;
     }
 }
 
@@ -186,10 +188,12 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
             gossip_edge_resume(exchange, edge);
     } else if (same_place(edge, theirs)) {
-        edge->begins = settles && begins_late(exchange, edge);
-        if (edge->begins && exchange->begun)
+        const bool late = settles && begins_late(exchange, edge);
+        if (edge->start != GOSSIP_EDGE_AGREED)
+            edge->start = late ? GOSSIP_EDGE_LATE : GOSSIP_EDGE_UNMET;
+        if (late && exchange->begun)
             begin_resync(exchange, edge, theirs, actions);
-        else if (settles && !edge->begins)
+        else if (settles && !late)
             agree(exchange, edge, theirs);
     } else if (same_epoch && theirs->sequence == edge->sequence + 1 &&
                packet_is(&edge->request, edge->epoch, edge->sequence)) {
@@ -234,27 +238,19 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
         return BASE_EMISMATCH;
     }
     BASE_ASSERT(theirs->resync_offset <= exchange->options.parameters);
-    bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
+    const bool asks = theirs->answer >= 1 && theirs->answer <= QUESTION_MAX;
     bool answers = theirs->answer > ANSWER_FLAG;
     // Only the answer to our latest question says what became of an open request of ours: any other
     // HELLO may have been sent before the request arrived.
     bool settles = (gossip_edge_asks(edge) && theirs->answer == (ANSWER_FLAG | edge->question)) ||
                    (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held);
-    bool replays = false;
 
     compress_history_forget(&edge->sent); // the peer may have restarted, or refused a packet over them
     if (answers && !gossip_edge_asks(edge) && theirs->epoch <= edge->epoch)
         return BASE_OK; // to a question that is no longer open
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
-    if (exchange->options.mutate_ignore_sequence) {
-        gossip_edge_drop_request(edge);
-        edge->sequence = theirs->sequence;
-        gossip_edge_resume(exchange, edge);
-        asks = false;
-    } else {
-        replays = compare(exchange, edge, theirs, settles, actions);
-    }
+    const bool replays = compare(exchange, edge, theirs, settles, actions);
     if (asks) {
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
         reopened(exchange, edge, actions);

@@ -42,7 +42,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .implausible = edge->implausible,
         .scaling = gossip_edge_apart(exchange, edge) ? exchange->scaling : 0,
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
-        .begins = edge->begins,
+        .begins = edge->start == GOSSIP_EDGE_LATE,
         .silent = gossip_pace_spent(&exchange->pace, &edge->pace),
         .barred = edge->state == GOSSIP_EDGE_BARRED,
         .standing = edge->standing,
@@ -168,7 +168,8 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_f64(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
-    base_write_u8(writer, (uint8_t)((sum ? HAS_SUM : 0) | (edge->agreed ? HAS_AGREED : 0)));
+    base_write_u8(writer,
+                  (uint8_t)((sum ? HAS_SUM : 0) | (edge->start == GOSSIP_EDGE_AGREED ? HAS_AGREED : 0)));
     uint8_t *room = sum ? base_write_room(writer, exchange->options.parameters * sizeof *sum) : NULL;
     if (room)
         exchange->options.kernels->download(room, sum, exchange->options.parameters * sizeof *sum);
@@ -193,7 +194,7 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     edge->since = base_read_f32(reader);
     edge->absence = base_read_f32(reader);
     const uint8_t has = base_read_u8(reader);
-    edge->agreed = has & HAS_AGREED;
+    edge->start = has & HAS_AGREED ? GOSSIP_EDGE_AGREED : GOSSIP_EDGE_UNMET;
     if (has & HAS_SUM)
         restore_sum(exchange, reader);
     if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || was_behind > GOSSIP_PLAUSIBLE_COUNT ||

@@ -225,8 +225,7 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
-    if (!same_transaction(edge, theirs->epoch, theirs->sequence) &&
-        !exchange->options.mutate_ignore_sequence) {
+    if (!same_transaction(edge, theirs->epoch, theirs->sequence)) {
         // The latest answer is not sent again: it was to another request with this number.
         send_busy(edge, theirs->epoch, theirs->sequence, actions);
         gossip_hello_ask(exchange, edge, actions);
@@ -268,17 +267,20 @@ enum base_error gossip_request_deferred(struct gossip_exchange *exchange,
     return BASE_OK;
 }
 
+static bool is_ours(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
+{
+    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
+    return edge->request.held && edge->request.epoch == epoch && edge->request.sequence == sequence;
+}
+
 enum base_error gossip_request_answered(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                         const struct gossip_exchange_message *theirs,
                                         struct gossip_exchange_actions *actions)
 {
     const struct gossip_packet *request = &edge->request;
-    bool ours =
-        request->held && ((theirs->epoch == request->epoch && theirs->sequence == request->sequence) ||
-                          exchange->options.mutate_ignore_sequence);
 
     BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
-    if (!ours || edge->state == GOSSIP_EDGE_HELLO)
+    if (!is_ours(edge, theirs->epoch, theirs->sequence) || edge->state == GOSSIP_EDGE_HELLO)
         return BASE_OK; // an answer was replayed once too often
     return complete(exchange, edge, theirs, request->clock, actions);
 }
@@ -295,12 +297,6 @@ void gossip_request_tell(struct gossip_exchange *exchange, struct gossip_exchang
         edge->tell_ns = exchange->now_ns + exchange->options.deadline_ceiling_ns / SIGNS;
         gossip_edge_send(actions, edge, &message);
     }
-}
-
-static bool is_ours(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence)
-{
-    BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
-    return edge->request.held && edge->request.epoch == epoch && edge->request.sequence == sequence;
 }
 
 void gossip_request_parked(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -179,8 +179,6 @@ void gossip_sum_keep(struct gossip_exchange *exchange);
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 // A round ends: the trainer gets the sum, without the parts that have faded.
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
-// The part of an edge's correction that is in effect, in [0, 1].
-float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Recomputes the sum. Subtracting a correction that has ended would leave its rounding errors behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 

@@ -9,7 +9,7 @@
 // The part of an edge's correction that acts. Exchanges would adjust the correction; without any it would
 // move the model forever in one direction. So its effect halves with every further PULL_TURNS / 2 rounds per
 // edge. An edge without a link follows on_death instead (KEEP, FADE): its peer may be dead.
-float gossip_sum_pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+static float pull_left(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     uint64_t missed = exchange->pace.rounds - edge->pace.met,
              whole = PULL_TURNS * (uint64_t)exchange->n_edges;
@@ -103,7 +103,7 @@ void gossip_sum_publish(struct gossip_exchange *exchange, float *x)
 static bool any_fades(const struct gossip_exchange *exchange)
 {
     for (size_t e = 0; e < exchange->n_edges; e++)
-        if (gossip_sum_pull_left(exchange, exchange->edges[e]) < 1)
+        if (pull_left(exchange, exchange->edges[e]) < 1)
             return true;
     return false;
 }
@@ -114,7 +114,7 @@ static void hand_out_faded(struct gossip_exchange *exchange, float *correction)
 
     for (size_t e = 0; e < exchange->n_edges; e++) {
         const struct gossip_edge *edge = exchange->edges[e];
-        float lost = 1 - gossip_sum_pull_left(exchange, edge);
+        float lost = 1 - pull_left(exchange, edge);
         if (lost > 0)
             gossip_vector_add(exchange->options.kernels, &edge->correction, count, -lost, correction);
     }

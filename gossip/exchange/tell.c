@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TELL_BYTES 256u // of a line
+
 // -- words
 
 void gossip_tell_id(const struct gossip_id *id, char name[GOSSIP_TELL_NAME])
@@ -23,25 +25,25 @@ static void name_of(const struct gossip_teller *teller, const struct gossip_id *
 }
 
 // The place of an edge, as both ends number it.
-static void tell_edge(const struct gossip_edge *edge, char text[GOSSIP_TELL_BYTES])
+static void tell_edge(const struct gossip_edge *edge, char text[TELL_BYTES])
 {
     if (!edge)
-        snprintf(text, GOSSIP_TELL_BYTES, "no edge");
+        snprintf(text, TELL_BYTES, "no edge");
     else if (edge->state == GOSSIP_EDGE_RESYNC)
-        snprintf(text, GOSSIP_TELL_BYTES, "edge resync, epoch %" PRIu64 ", from element %" PRIu64,
-                 edge->epoch, edge->resync_offset);
+        snprintf(text, TELL_BYTES, "edge resync, epoch %" PRIu64 ", from element %" PRIu64, edge->epoch,
+                 edge->resync_offset);
     else
-        snprintf(text, GOSSIP_TELL_BYTES, "edge %s, epoch %" PRIu64 ", seq %" PRIu64,
+        snprintf(text, TELL_BYTES, "edge %s, epoch %" PRIu64 ", seq %" PRIu64,
                  gossip_edge_state_name(edge->state), edge->epoch, edge->sequence);
 }
 
-static void tell_message(const struct gossip_message *message, char text[GOSSIP_TELL_BYTES])
+static void tell_message(const struct gossip_message *message, char text[TELL_BYTES])
 {
     const struct gossip_exchange_message *q = &message->as.exchange;
     const char *kind = gossip_message_kind_name(message->kind);
 
     if (message->kind == GOSSIP_HELLO)
-        snprintf(text, GOSSIP_TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64 ", %s %u, %s", kind,
+        snprintf(text, TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64 ", %s %u, %s", kind,
                  message->as.hello.epoch, message->as.hello.sequence,
                  message->as.hello.answer == 0    ? "tells"
                  : message->as.hello.answer < 128 ? "asks"
@@ -49,18 +51,18 @@ static void tell_message(const struct gossip_message *message, char text[GOSSIP_
                  message->as.hello.answer & 127u,
                  gossip_standing_name((enum gossip_standing)message->as.hello.standing));
     else if (message->kind == GOSSIP_BUSY)
-        snprintf(text, GOSSIP_TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64, kind, message->as.busy.epoch,
+        snprintf(text, TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64, kind, message->as.busy.epoch,
                  message->as.busy.sequence);
     else if (message->kind == GOSSIP_PARKED)
-        snprintf(text, GOSSIP_TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64 ", it is at round %" PRIu64,
-                 kind, message->as.parked.epoch, message->as.parked.sequence, message->as.parked.round);
+        snprintf(text, TELL_BYTES, "%s, epoch %" PRIu64 ", seq %" PRIu64 ", it is at round %" PRIu64, kind,
+                 message->as.parked.epoch, message->as.parked.sequence, message->as.parked.round);
     else if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK)
-        snprintf(text, GOSSIP_TELL_BYTES,
+        snprintf(text, TELL_BYTES,
                  "%s, round %" PRIu64 ", epoch %" PRIu64 ", seq %" PRIu64 ", %s of %" PRIu32 " bytes", kind,
                  q->clock, q->epoch, q->sequence, q->form == GOSSIP_DELTA_BLOCK ? "block" : "delta",
                  q->delta_bytes);
     else
-        snprintf(text, GOSSIP_TELL_BYTES, "%s", kind);
+        snprintf(text, TELL_BYTES, "%s", kind);
 }
 
 static const char *event_name(enum gossip_exchange_event_kind kind)
@@ -72,59 +74,60 @@ static const char *event_name(enum gossip_exchange_event_kind kind)
     return names[kind];
 }
 
-void gossip_tell_event(const struct gossip_exchange *exchange, const struct gossip_exchange_event *event,
-                       const struct gossip_teller *teller, char text[GOSSIP_TELL_BYTES])
+// The event as it comes: who, which kind, its round, epoch and sequence number, and the edge's before it.
+static void tell_event(const struct gossip_exchange *exchange, const struct gossip_exchange_event *event,
+                       const struct gossip_teller *teller, char text[TELL_BYTES])
 {
     const bool round = event->kind == GOSSIP_EXCHANGE_ROUND;
     const struct gossip_id *peer = round ? &event->round.partner : &event->peer;
-    char name[GOSSIP_TELL_NAME], message[GOSSIP_TELL_BYTES], edge[GOSSIP_TELL_BYTES];
+    char name[GOSSIP_TELL_NAME], message[TELL_BYTES], edge[TELL_BYTES];
 
     if (event->kind > GOSSIP_EXCHANGE_MESSAGE && !round) {
-        snprintf(text, GOSSIP_TELL_BYTES, "%s, at round %" PRIu64, event_name(event->kind),
-                 exchange->pace.round);
+        snprintf(text, TELL_BYTES, "%s, at round %" PRIu64, event_name(event->kind), exchange->pace.round);
         return;
     }
     if (round && !event->round.meets) {
-        snprintf(text, GOSSIP_TELL_BYTES, "round %" PRIu64 " ends%s, meets nobody", event->round.round,
+        snprintf(text, TELL_BYTES, "round %" PRIu64 " ends%s, meets nobody", event->round.round,
                  event->round.idle ? " without a step" : "");
         return;
     }
     name_of(teller, peer, name);
     tell_edge(gossip_edge_find(exchange, peer), edge);
     if (round) {
-        snprintf(text, GOSSIP_TELL_BYTES, "round %" PRIu64 " ends, is to meet %s; %.100s", event->round.round,
-                 name, edge);
+        snprintf(text, TELL_BYTES, "round %" PRIu64 " ends, is to meet %s; %.100s", event->round.round, name,
+                 edge);
         return;
     }
     snprintf(message, sizeof message, "%s", event_name(event->kind));
     if (event->kind == GOSSIP_EXCHANGE_MESSAGE)
         tell_message(event->message, message);
-    snprintf(text, GOSSIP_TELL_BYTES, "from %s: %.100s; %.80s, at round %" PRIu64, name, message, edge,
+    snprintf(text, TELL_BYTES, "from %s: %.100s; %.80s, at round %" PRIu64, name, message, edge,
              exchange->pace.round);
 }
 
-void gossip_tell_action(const struct gossip_exchange_action *action, const struct gossip_teller *teller,
-                        char text[GOSSIP_TELL_BYTES])
+static void tell_action(const struct gossip_exchange_action *action, const struct gossip_teller *teller,
+                        char text[TELL_BYTES])
 {
     static const char *const why[] = {"its values are not plausible", "it breaks the protocol",
                                       "its data have another scaling"};
-    char name[GOSSIP_TELL_NAME], message[GOSSIP_TELL_BYTES];
+    char name[GOSSIP_TELL_NAME], message[TELL_BYTES];
 
     if (action->kind == GOSSIP_EXCHANGE_ROUND_DONE) {
-        snprintf(text, GOSSIP_TELL_BYTES, "round %" PRIu64 " is done", action->round);
+        snprintf(text, TELL_BYTES, "round %" PRIu64 " is done", action->round);
         return;
     }
     name_of(teller, &action->peer, name);
     if (action->kind == GOSSIP_EXCHANGE_REFUSE) {
-        snprintf(text, GOSSIP_TELL_BYTES, "refuses %s: %s", name, why[action->why]);
+        snprintf(text, TELL_BYTES, "refuses %s: %s", name, why[action->why]);
         return;
     }
     tell_message(&action->message, message);
-    snprintf(text, GOSSIP_TELL_BYTES, "to %s: %.200s", name, message);
+    snprintf(text, TELL_BYTES, "to %s: %.200s", name, message);
 }
 
-bool gossip_tell_wait(const struct gossip_exchange *exchange, const struct gossip_teller *teller,
-                      char text[GOSSIP_TELL_BYTES])
+// What the open boundary waits for, and for how long at most. False: it does not wait.
+static bool tell_wait(const struct gossip_exchange *exchange, const struct gossip_teller *teller,
+                      char text[TELL_BYTES])
 {
     const struct gossip_pace *pace = &exchange->pace;
     const bool one = gossip_id_compare(&pace->waits_for, &exchange->options.self) != 0;
@@ -135,7 +138,7 @@ bool gossip_tell_wait(const struct gossip_exchange *exchange, const struct gossi
         return false;
     if (one)
         name_of(teller, &pace->waits_for, name);
-    snprintf(text, GOSSIP_TELL_BYTES, "round %" PRIu64 " waits for %s%s%s, %.3f s at most", pace->round,
+    snprintf(text, TELL_BYTES, "round %" PRIu64 " waits for %s%s%s, %.3f s at most", pace->round,
              gossip_pace_reason_name(pace->reason), one ? " of " : "", name,
              until_ns > exchange->now_ns ? 1e-9 * (double)(until_ns - exchange->now_ns) : 0.0);
     return true;
@@ -175,7 +178,7 @@ static void mark(const struct gossip_exchange *exchange, struct marks *marks)
 static void tell_changes(const struct gossip_exchange *exchange, const struct marks *before,
                          const struct gossip_teller *teller)
 {
-    char name[GOSSIP_TELL_NAME], text[GOSSIP_TELL_BYTES], edge[GOSSIP_TELL_BYTES];
+    char name[GOSSIP_TELL_NAME], text[TELL_BYTES], edge[TELL_BYTES];
 
     for (size_t i = 0; i < before->count; i++) {
         const struct mark *was = &before->edge[i];
@@ -199,21 +202,21 @@ enum base_error gossip_tell_step(struct gossip_exchange *exchange, const struct 
                                  struct gossip_exchange_actions *actions, const struct gossip_teller *teller)
 {
     const struct gossip_pace *pace = &exchange->pace;
-    char text[GOSSIP_TELL_BYTES];
+    char text[TELL_BYTES];
     struct marks before;
 
-    gossip_tell_event(exchange, event, teller, text);
+    tell_event(exchange, event, teller, text);
     teller->line(teller->owner, text);
     mark(exchange, &before);
     const enum base_error error = gossip_exchange_step(exchange, event, actions);
     tell_changes(exchange, &before, teller);
     for (size_t i = 0; i < actions->count; i++) {
-        gossip_tell_action(&actions->list[i], teller, text);
+        tell_action(&actions->list[i], teller, text);
         teller->line(teller->owner, text);
     }
     const bool same = before.reason == pace->reason && event->kind != GOSSIP_EXCHANGE_ROUND &&
                       gossip_id_compare(&before.waits_for, &pace->waits_for) == 0;
-    if (!same && gossip_tell_wait(exchange, teller, text))
+    if (!same && tell_wait(exchange, teller, text))
         teller->line(teller->owner, text);
     return error;
 }

@@ -6,8 +6,7 @@
 
 #include "gossip/exchange/exchange.h"
 
-#define GOSSIP_TELL_BYTES 256u
-#define GOSSIP_TELL_NAME  24u // of a node: its name in the owner's words, or the first bytes of its id
+#define GOSSIP_TELL_NAME 24u // of a node: its name in the owner's words, or the first bytes of its id
 
 struct gossip_teller {
     void *owner;
@@ -17,14 +16,6 @@ struct gossip_teller {
 // The first 8 bytes of an id in hex.
 void gossip_tell_id(const struct gossip_id *id, char name[GOSSIP_TELL_NAME]);
 
-// The event as it comes: who, which kind, its round, epoch and sequence number, and the edge's before it.
-void gossip_tell_event(const struct gossip_exchange *exchange, const struct gossip_exchange_event *event,
-                       const struct gossip_teller *teller, char text[GOSSIP_TELL_BYTES]);
-void gossip_tell_action(const struct gossip_exchange_action *action, const struct gossip_teller *teller,
-                        char text[GOSSIP_TELL_BYTES]);
-// What the open boundary waits for, and for how long at most. False: it does not wait.
-bool gossip_tell_wait(const struct gossip_exchange *exchange, const struct gossip_teller *teller,
-                      char text[GOSSIP_TELL_BYTES]);
 // gossip_exchange_step, told: the event, every edge that has changed, every action, and a wait that has
 // begun.
 enum base_error gossip_tell_step(struct gossip_exchange *exchange, const struct gossip_exchange_event *event,

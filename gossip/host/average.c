@@ -1,5 +1,6 @@
 #include "gossip/host/average.h"
 
+#include "base/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,8 +374,8 @@ void gossip_average_round(struct gossip_average *a, const struct gossip_average_
     a->work = ROUND;
     a->round = *round;
     a->asks = false;
-    if (round->scaling)
-        gossip_exchange_scaling(a->options.exchange, gossip_blob_hash(round->scaling));
+    if (round->scaled)
+        gossip_exchange_scaling(a->options.exchange, gossip_blob_hash(round->vectors.blob));
 }
 
 static void meet(struct gossip_average *a)
@@ -386,10 +387,10 @@ static void meet(struct gossip_average *a)
     a->asks = event.round.meets;
     a->partner = event.round.partner;
     event.round.pace_ns = round->pace_ns;
-    event.round.model = round->model;
-    event.round.second_moment = round->second_moment;
-    event.round.correction = round->correction;
-    event.round.correction_stays = round->correction_stays;
+    event.round.model = round->vectors.model;
+    event.round.second_moment = round->vectors.second_moment;
+    event.round.correction = round->vectors.correction;
+    event.round.correction_stays = round->vectors.correction_stays;
     a->work = MEETS;
     step(a, event);
 }
@@ -504,21 +505,16 @@ void gossip_average_message(struct gossip_average *a, const struct gossip_id *pe
     }
 }
 
-static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 static uint64_t snapshot_deadline(const struct gossip_average *a)
 {
-    return sooner(gossip_donor_deadline(a->donor),
-                  a->joiner ? gossip_joiner_deadline(a->joiner) : UINT64_MAX);
+    return base_min(gossip_donor_deadline(a->donor),
+                    a->joiner ? gossip_joiner_deadline(a->joiner) : UINT64_MAX);
 }
 
 uint64_t gossip_average_deadline(const struct gossip_average *a)
 {
-    return sooner(gossip_exchange_deadline(a->options.exchange),
-                  sooner(snapshot_deadline(a), gossip_merge_deadline(a->merge)));
+    return base_min(gossip_exchange_deadline(a->options.exchange),
+                    base_min(snapshot_deadline(a), gossip_merge_deadline(a->merge)));
 }
 
 void gossip_average_tick(struct gossip_average *a, uint64_t now_ns)

@@ -80,9 +80,8 @@ struct gossip_average_round {
     struct gossip_rounds_meet meet;
     bool others;      // gossip_life_others
     uint64_t pace_ns; // as in struct gossip_exchange_event, like the vectors
-    float *model, *second_moment, *correction;
-    bool correction_stays;
-    const struct gossip_blob *scaling; // of the data, or NULL
+    struct gossip_learner_vectors vectors;
+    bool scaled; // vectors.blob is the scaling of the data
 };
 void gossip_average_round(struct gossip_average *average, const struct gossip_average_round *round);
 

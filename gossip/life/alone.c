@@ -43,10 +43,10 @@ void life_consider_alone(struct gossip_life *life)
 {
     const bool trains = life->state == GOSSIP_LIFE_TRAINING || life->state == GOSSIP_LIFE_PAUSED;
 
-    if (!trains || life->alone || !life_is_alone(life))
+    if (!trains || life->end == LIFE_ALONE || !life_is_alone(life))
         return;
     BASE_ASSERT(life->census.finished > life->census.busy);
-    life->alone = true;
+    life->end = LIFE_ALONE;
     life->givers = LIFE_FINISHED;
     const bool fetches = life->step < life->options.steps && life_has_donor(life);
     life->givers = fetches ? LIFE_FINISHED : LIFE_ANY;

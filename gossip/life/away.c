@@ -40,12 +40,11 @@ static void meets(struct gossip_life *life, const struct gossip_id *peer)
 
     if (life->state != GOSSIP_LIFE_WAITING || life->options.resumed)
         return;
-    BASE_ASSERT(life->course < LIFE_TRAINED);
-    for (size_t i = 1, n = world->members(world->owner); i < n && !life->came_late; i++) {
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
         struct gossip_member_info info;
         world->member(world->owner, i, &info);
-        life->came_late =
-            gossip_id_compare(&info.record->id, peer) == 0 && (info.record->flags & GOSSIP_RECORD_TRAINING);
+        if (gossip_id_compare(&info.record->id, peer) == 0 && (info.record->flags & GOSSIP_RECORD_TRAINING))
+            life_reach(life, LIFE_LATE);
     }
 }
 
@@ -103,10 +102,10 @@ void life_consider_unknown(struct gossip_life *life)
         return;
     life->unknown_ns = LIFE_NEVER;
     for (size_t i = 0, count = edges->count(edges->owner); i < count; i++) {
-        struct gossip_id peer;
-        (void)edges->at(edges->owner, i, &peer);
-        if (!knows(life, &peer))
-            went(life, &peer, 0);
+        struct gossip_edge_info edge;
+        edges->at(edges->owner, i, &edge);
+        if (!knows(life, &edge.peer))
+            went(life, &edge.peer, 0);
     }
 }
 

@@ -25,7 +25,7 @@ static void fetch_first(struct gossip_life *life, enum gossip_life_notice why,
     life_tell(life, why, life->round, progress->round);
     life_tell_progress(life, &own, true, why != GOSSIP_LIFE_OTHERS_FINISHED);
     life->givers = why == GOSSIP_LIFE_OTHERS_FINISHED ? LIFE_FINISHED : LIFE_ANY;
-    BASE_ASSERT(life->course <= LIFE_COMPLETE);
+    BASE_ASSERT(life->course <= LIFE_LATE);
     life->course = life->options.resumed ? LIFE_COMPLETE : LIFE_BARE;
     life_enter(life, GOSSIP_LIFE_FETCHING);
 }
@@ -193,8 +193,6 @@ static bool is_refused(const struct gossip_life *life)
 static bool has_met(struct gossip_life *life)
 {
     BASE_ASSERT(life->state == GOSSIP_LIFE_JOINING || life->state == GOSSIP_LIFE_WAITING);
-    if (life->census.others > 0 && life->met_ns == 0)
-        life->met_ns = life->now_ns;
     if (life->met_ns == 0)
         return false;
     life_wake(life, life->met_ns + MEET_NS);
@@ -302,9 +300,9 @@ static void go(struct gossip_life *life, bool joins)
     const bool ended = known && life->options.steps > 0 && others.step >= life->options.steps;
 
     // Without edges no node is behind; a new node that waited with the others was never away.
-    if (life->options.local || (!life->options.resumed && !life->came_late))
+    if (life->options.local || (!life->options.resumed && life->course != LIFE_LATE))
         begin(life, &own, false);
-    else if (joins && !near && life->came_late && life_has_donor(life))
+    else if (joins && !near && life->course == LIFE_LATE && life_has_donor(life))
         fetch_while_counting(life, &others);
     else if (joins && far && (life->census.busy == 0 || ended) && life_has_donor(life))
         fetch_while_counting(life, &others);
@@ -326,11 +324,13 @@ static void tell_unheard(struct gossip_life *life)
 static bool is_met(const struct gossip_life *life, const struct gossip_id *id)
 {
     const struct gossip_life_edges *edges = life->world->edges;
-    struct gossip_id peer;
+    struct gossip_edge_info edge;
 
-    for (size_t i = 0, n = edges ? edges->count(edges->owner) : 0; i < n; i++)
-        if (edges->at(edges->owner, i, &peer) && gossip_id_compare(&peer, id) == 0)
+    for (size_t i = 0, n = edges ? edges->count(edges->owner) : 0; i < n; i++) {
+        edges->at(edges->owner, i, &edge);
+        if (life_is_live(&edge) && gossip_id_compare(&edge.peer, id) == 0)
             return true;
+    }
     return false;
 }
 
@@ -385,7 +385,7 @@ void life_consider_waiting(struct gossip_life *life)
         return;
     }
     const bool all = all_are_there(life), joins = life->census.training > 0; // then it waits for no new node
-    if ((life->options.resumed || life->came_late) && waits_for_word(life) &&
+    if ((life->options.resumed || life->course == LIFE_LATE) && waits_for_word(life) &&
         life->now_ns - life->begun_ns < WORD_NS)
         return;
     if (!is_late(life) && !(is_ready(life, joins) && (all || joins)))

@@ -10,12 +10,11 @@
 #define LINGERS_MAX 60u               // times linger, in all: a member may report progress for ever
 #define WORD_NS     (2 * LIFE_SECOND) // in which others learn that a node trains
 
-void life_done(struct gossip_life *life, bool all)
+void life_done(struct gossip_life *life)
 {
-    if (life->stopping || life->state >= GOSSIP_LIFE_FINISHED || life->state == GOSSIP_LIFE_JOINING ||
+    if (life->state >= GOSSIP_LIFE_FINISHED || life->state == GOSSIP_LIFE_JOINING ||
         life->state == GOSSIP_LIFE_WAITING)
         return;
-    (void)all;
     life_tell(life, GOSSIP_LIFE_LAST_STEP, life->census.busy, 0);
     life_end_fetch(life);
     life_flags(life, GOSSIP_RECORD_FINISHED, 0);
@@ -81,7 +80,7 @@ static uint64_t rounds_in(const struct gossip_life *life, uint64_t ns)
 // the stop.
 static bool stands(const struct gossip_life *life)
 {
-    return life->stands && life->stop_round > 0 && life->round + 1 >= life->stop_round;
+    return life->end == LIFE_STANDS && life->stop_round > 0 && life->round + 1 >= life->stop_round;
 }
 
 // The latest round at which a node that was told to stop at about the same time as this one can stop.
@@ -117,7 +116,7 @@ static uint64_t after_grace(const struct gossip_life *life)
 
 static void stop_at(struct gossip_life *life, uint64_t round)
 {
-    BASE_ASSERT(life->stopping);
+    BASE_ASSERT(life->end >= LIFE_STOPS);
     life->stop_round = round;
     life_act(life, GOSSIP_LIFE_ANNOUNCE)->round = round;
     life_act(life, GOSSIP_LIFE_STOP_AT)->round = round;
@@ -133,20 +132,18 @@ static bool begins_with_others(const struct gossip_life *life)
 // In lock-step, all nodes that are told to stop at about the same time stop at one round.
 void life_stop(struct gossip_life *life)
 {
-    if (life->stopping || life->state >= GOSSIP_LIFE_LEAVING)
+    if (life->state >= GOSSIP_LIFE_STOPPING)
         return;
     BASE_ASSERT(life->stop_round == 0);
-    const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING && !life->alone &&
-                        (life->census.training > 0 || begins_with_others(life));
-    life->stopping = true;
+    const bool agrees = life->options.sync && life->state == GOSSIP_LIFE_TRAINING &&
+                        life->end != LIFE_ALONE && (life->census.training > 0 || begins_with_others(life));
+    life->end = agrees ? LIFE_AGREES : LIFE_STOPS;
     life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_STOPPING);
-    if (!agrees) {
+    if (agrees)
+        life_consider_stop(life);
+    else
         life_act(life, GOSSIP_LIFE_STOP_AT);
-        return;
-    }
-    life->stops_together = true;
-    life_consider_stop(life);
 }
 
 // Soon after a start the time of a round is not known, and a wrong guess would delay the stop for long. So
@@ -176,14 +173,14 @@ static bool is_left_there(const struct gossip_life *life, const struct gossip_li
 // has passed its round, the others follow.
 void life_consider_stop(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_STOPPING || !life->stops_together)
+    if (life->state != GOSSIP_LIFE_STOPPING || life->end < LIFE_AGREES)
         return;
     life_wake(life, life->state_ns + GRACE_NS / 2);
     life_wake(life, life->state_ns + GRACE_NS);
     life_wake(life, life->state_ns + LIE_NS);
     if (life->stop_round == 0)
         choose_stop(life);
-    BASE_ASSERT(life->stopping && life->state_ns <= life->now_ns);
+    BASE_ASSERT(life->state_ns <= life->now_ns);
     const uint64_t others = announced(life);
     if (life->stop_round > 0 && others > life->stop_round) {
         stop_at(life, others);
@@ -191,11 +188,11 @@ void life_consider_stop(struct gossip_life *life)
         stop_at(life, life->least_stop + rounds_in(life, STALE_NS));
     } else if (stands(life) && (life_in_state_ns(life) >= GRACE_NS || is_left_there(life, life->world))) {
         life_act(life, GOSSIP_LIFE_LEAVE);
-        life->stops_together = false;
+        life->end = LIFE_STOPS;
     } else if (life_in_state_ns(life) >= LIE_NS &&
                life->stop_round > latest_stop(life, rounds_in(life, GRACE_NS))) {
         life_act(life, GOSSIP_LIFE_STOP_AT);
-        life->stops_together = false;
+        life->end = LIFE_STOPS;
     }
 }
 
@@ -203,15 +200,15 @@ bool gossip_life_keeps_graph(const struct gossip_life *life, const struct gossip
 {
     if (life->state != GOSSIP_LIFE_STOPPING)
         return false;
-    return life->stop_round > 0 ? is_left_there(life, world) : !life->stops_together;
+    return life->stop_round > 0 ? is_left_there(life, world) : life->end < LIFE_AGREES;
 }
 
 // All its steps are done, none of its listed peers has ever answered, and no setting says that this is
 // intended. (A resumed node without a step left has met nobody because it had nothing to do.)
 static bool has_met_nobody(const struct gossip_life *life)
 {
-    return life->options.alone_stops && !life->stopping && !life->met && life->self.listed > 0 &&
-           (!life->options.resumed || life->step > life->options.step);
+    return life->options.alone_stops && life->end < LIFE_STOPS && life->met_ns == 0 &&
+           life->self.listed > 0 && (!life->options.resumed || life->step > life->options.step);
 }
 
 // The others learn it before the last checkpoint is on the disk, which can take many seconds: until then they
@@ -220,7 +217,7 @@ void life_frozen(struct gossip_life *life)
 {
     if (life->state >= GOSSIP_LIFE_LEFT)
         return;
-    BASE_ASSERT(!life->written);
+    BASE_ASSERT(life->checkpoint == LIFE_UNWRITTEN);
     life_end_fetch(life);
     life_enter(life, GOSSIP_LIFE_LEFT);
     life_act(life, GOSSIP_LIFE_DEPART);
@@ -228,15 +225,13 @@ void life_frozen(struct gossip_life *life)
 
 void life_written(struct gossip_life *life, int status)
 {
-    if (life->written)
+    if (life->checkpoint)
         return;
     life_frozen(life); // a node without a complete model has no last round
-    BASE_ASSERT(life->status == 0);
-    life->written = true;
-    life->status = status;
+    life->checkpoint = status == 0 ? LIFE_WRITTEN : LIFE_FAILED;
     if (status == 0 && has_met_nobody(life)) {
         life_tell(life, GOSSIP_LIFE_MET_NOBODY, life->self.listed, 0);
-        life->status = GOSSIP_LIFE_FAILED;
+        life->checkpoint = LIFE_FAILED;
     }
 }
 
@@ -248,13 +243,13 @@ static void end(struct gossip_life *life, int status)
 
 void life_consider_end(struct gossip_life *life)
 {
-    if (life->state != GOSSIP_LIFE_LEFT || !life->written)
+    if (life->state != GOSSIP_LIFE_LEFT || life->checkpoint == LIFE_UNWRITTEN)
         return;
     const bool told = life->census.others == 0 || life_in_state_ns(life) >= TELL_NS;
     life_wake(life, life->state_ns + TELL_NS);
     life_wake(life, life->state_ns + FLUSH_NS);
     if ((told && life->self.links_ended) || life_in_state_ns(life) >= FLUSH_NS)
-        end(life, life->status);
+        end(life, life->checkpoint == LIFE_FAILED ? GOSSIP_LIFE_FAILED : 0);
 }
 
 // If only a single peer reports another process with this identity, only a process that has done nothing yet

@@ -46,7 +46,7 @@ void life_wants(struct gossip_life *life)
 
     if (!begun)
         return; // told to stop, the learner ends its fetch by itself
-    BASE_ASSERT(!life->stopping);
+    BASE_ASSERT(life->end < LIFE_STOPS);
     if (life->options.steps > 0 && life->step >= life->options.steps)
         life->givers = LIFE_FINISHED;
     life->n_asked = life->n_passed = 0;
@@ -91,7 +91,7 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
 {
     const bool own = life->course >= LIFE_COMPLETE;
 
-    if (life->stopping || life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !own))
+    if (life->state != GOSSIP_LIFE_FETCHING || (!event->ok && !own))
         return;
     if (event->ok) {
         life->round = event->round;

@@ -32,7 +32,9 @@ static void look_around(struct gossip_life *life)
         world->member(world->owner, i, &info);
         gossip_life_count(&life->census, &info, life->options.steps);
     }
-    life->met |= life->census.others > 0 || (world->edges && world->edges->count(world->edges->owner) > 0);
+    if (life->met_ns == 0 &&
+        (life->census.others > 0 || (world->edges && world->edges->count(world->edges->owner) > 0)))
+        life->met_ns = life->now_ns;
 }
 
 // -- events
@@ -68,7 +70,8 @@ static void take_progress(struct gossip_life *life, const struct gossip_life_eve
     BASE_ASSERT(life->round_ns == 0 || life->pace_ns > 0);
     life->round = event->round;
     life->step = event->step;
-    life->stands = event->ok;
+    if (life->end >= LIFE_AGREES)
+        life->end = event->ok ? LIFE_STANDS : LIFE_AGREES;
     life->least_stop = event->least;
     if (life->pace_ns == 0 || event->round < life->pace_round) {
         life->pace_round = event->round;
@@ -111,7 +114,7 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
         life->stirred_ns = life->now_ns + LIFE_SERVES_NS;
         break;
     case GOSSIP_LIFE_DONE:
-        life_done(life, event->ok);
+        life_done(life);
         break;
     case GOSSIP_LIFE_MERGED:
         life_merged(life);
@@ -236,5 +239,5 @@ bool gossip_life_others(const struct gossip_life *life)
 
 bool gossip_life_stopping(const struct gossip_life *life)
 {
-    return life->stopping;
+    return life->end >= LIFE_STOPS;
 }

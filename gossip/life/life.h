@@ -128,11 +128,7 @@ struct gossip_life_census { // of the others
 struct gossip_life_edges { // of this node's exchange, those of a checkpoint included
     const void *owner;
     size_t (*count)(const void *owner);
-    // True: LIVE, and the peer answers.
-    bool (*at)(const void *owner, size_t index, struct gossip_id *peer);
-    // The peer trains with another scaling of its data, so that the two are never averaged: scaling[] is then
-    // ours and the peer's.
-    bool (*apart)(const void *owner, size_t index, uint64_t scaling[2]);
+    void (*at)(const void *owner, size_t index, struct gossip_edge_info *info);
 };
 
 struct gossip_life_world {
@@ -183,7 +179,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are the model's; else nothing was
                            // fetched
     GOSSIP_LIFE_SERVED,    // a member has asked this node for a block of its model
-    GOSSIP_LIFE_DONE,      // the learner has done its last step; `ok`: all of them, else it ended alone
+    GOSSIP_LIFE_DONE,      // the learner has done its last step, or has ended alone
     GOSSIP_LIFE_MERGED,    // the merge has ended, with one model or without
     GOSSIP_LIFE_FROZEN,    // the exchange has had its last round and answers nothing more: the final state
     GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`

@@ -35,8 +35,23 @@ struct life_ids {
 enum life_course { // how far it has come; each includes those before it
     LIFE_BARE,     // no model to go on with: others have trained, or may have
     LIFE_COMPLETE, // a useful model
+    LIFE_LATE,     // ... the seed model, with which it counted before it knew of members that train
     LIFE_BEGUN,    // it has trained, or has a model of members that do
     LIFE_TRAINED,  // it has taken a step, or was about to
+};
+
+enum life_end { // what it was told about its end
+    LIFE_GOES_ON,
+    LIFE_ALONE,  // all others that count have finished
+    LIFE_STOPS,  // to stop at the next boundary, or at a round that is settled
+    LIFE_AGREES, // to stop at one round with the others
+    LIFE_STANDS, // ... where its learner waits
+};
+
+enum life_checkpoint { // the last one
+    LIFE_UNWRITTEN,
+    LIFE_WRITTEN,
+    LIFE_FAILED, // written or not, this node has failed
 };
 
 enum life_yield { // to the node with the first model
@@ -80,7 +95,6 @@ struct gossip_life {
     struct gossip_id
         gave; // the node that goes first, and when the statistics were last sent to it; 0: not yet
     uint64_t gave_ns;
-    bool came_late; // it counted, with the seed model, before it knew of members that train
 
     // fetch.c, donors.c
     uint64_t fetch_ns, donor_ns; // since when the learner waits for a model, 0: it does not; when there was
@@ -105,7 +119,6 @@ struct gossip_life {
     uint64_t lonely_ns;  // since when no edge is live
     uint64_t scaling[2]; // if all neighbours that were last there have another: ours, and one of theirs
     uint64_t away_ns;    // it was away until then, and later reports show whether it is far from the cluster;
-    uint64_t met_ns;     // when it met the first other member; 0: not yet
                          // 0: no
     struct life_ids other_side; // the dead members of a partition in which this node is the minority
 
@@ -118,16 +131,13 @@ struct gossip_life {
     uint32_t living[LIMIT_PEERS], orphans[LIMIT_PEERS];
 
     // end.c
-    bool alone, stopping;
-    bool met;            // another member has been here, or the checkpoint has an edge to one
+    enum life_end end;
+    uint64_t met_ns;     // when another member was first here, or an edge to one; 0: never
     uint64_t stirred_ns; // when an unfinished member was last seen to advance, or has the block it asked for
     uint64_t way;        // sum of the rounds of unfinished members then
-    bool stops_together; // at an announced round
-    bool stands;         // the learner waits at its stop round
     uint64_t least_stop; // as last reported by the learner
     uint64_t stop_round; // as announced; 0: none yet
-    bool written;        // the last checkpoint is
-    int status;
+    enum life_checkpoint checkpoint;
 
     // unite.c
     struct gossip_merge_member merging[GOSSIP_MERGE_MOST + 1]; // as told
@@ -168,6 +178,8 @@ static inline uint64_t life_in_state_ns(const struct gossip_life *life)
 
 // look.c
 bool life_is_here(const struct gossip_member_info *info); // alive or suspected
+// It exchanges, or will with the first round, and the peer answers.
+bool life_is_live(const struct gossip_edge_info *edge);
 
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
@@ -240,7 +252,7 @@ void life_consider_alone(struct gossip_life *life);
 // end.c
 void life_consider_leave(struct gossip_life *life);
 void life_consider_end(struct gossip_life *life);
-void life_done(struct gossip_life *life, bool all);
+void life_done(struct gossip_life *life);
 void life_frozen(struct gossip_life *life);
 void life_written(struct gossip_life *life, int status);
 void life_stop(struct gossip_life *life);

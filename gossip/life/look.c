@@ -11,6 +11,12 @@ void gossip_life_see_membership(struct gossip_life_self *self, const struct goss
     self->held_until_ns = totals.counts ? 0 : totals.held_until_ns;
 }
 
+bool life_is_live(const struct gossip_edge_info *edge)
+{
+    return (edge->state == GOSSIP_EDGE_LIVE || edge->begins) && !edge->silent;
+}
+
+// The models of two nodes that scale their data differently are never averaged.
 static void see_edge(struct gossip_life_self *self, const struct gossip_life_edges *edges,
                      const struct gossip_id *peer)
 {
@@ -18,12 +24,16 @@ static void see_edge(struct gossip_life_self *self, const struct gossip_life_edg
     bool live = false;
 
     for (size_t i = 0; i < count; i++) {
-        struct gossip_id id;
-        const bool is_live = edges->at(edges->owner, i, &id);
-        if (gossip_id_compare(&id, peer) != 0)
+        struct gossip_edge_info edge;
+        edges->at(edges->owner, i, &edge);
+        if (gossip_id_compare(&edge.peer, peer) != 0)
             continue;
-        live = is_live;
-        self->apart += edges->apart(edges->owner, i, self->scaling);
+        live = life_is_live(&edge);
+        if (!edge.other_scaling)
+            continue;
+        self->apart++;
+        self->scaling[0] = edge.scaling;
+        self->scaling[1] = edge.other_scaling;
     }
     self->edges_live &= live;
     self->edge_live |= live;

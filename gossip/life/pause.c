@@ -59,7 +59,7 @@ static bool has_lost_all(struct gossip_life *life)
 
 static unsigned reasons(struct gossip_life *life)
 {
-    if (life->alone || life_is_alone(life))
+    if (life->end == LIFE_ALONE || life_is_alone(life))
         return 0;
     unsigned bits = held_up(life);
     life_wake(life, life->self.held_until_ns);
@@ -175,7 +175,7 @@ static void consider_away(struct gossip_life *life)
 {
     struct life_progress cluster;
 
-    if (life->away_ns == 0 || !has_begun(life) || life->alone)
+    if (life->away_ns == 0 || !has_begun(life) || life->end == LIFE_ALONE)
         return;
     BASE_ASSERT(life->away_ns <= life->now_ns);
     life_wake(life, life->now_ns + LIFE_SECOND / 4);
@@ -194,7 +194,7 @@ static void consider_away(struct gossip_life *life)
 
 static bool waits_for_word(const struct gossip_life *life)
 {
-    return life->away_ns > 0 && has_begun(life) && !life->alone && life->census.others > 0 &&
+    return life->away_ns > 0 && has_begun(life) && life->end != LIFE_ALONE && life->census.others > 0 &&
            life->census.claim > 0;
 }
 

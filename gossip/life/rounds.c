@@ -1,16 +1,7 @@
 #include "gossip/life/rounds.h"
 
+#include "base/array.h"
 #include "base/error.h"
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
 
 static void enter(struct gossip_rounds *r, enum gossip_rounds_state state)
 {
@@ -49,7 +40,7 @@ static void reach(struct gossip_rounds *r, uint64_t round)
     BASE_ASSERT(r->options.resumed && round > r->round);
     pass(r, round - r->round);
     r->round = round;
-    r->stepped = r->open = false;
+    r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
     tell(r, GOSSIP_LEARNER_RESTORED);
 }
 
@@ -58,11 +49,10 @@ void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_opti
     BASE_ASSERT(options->local_steps > 0 && (options->resumed || !options->open));
     *r = (struct gossip_rounds){.options = *options,
                                 .round = options->round,
-                                .step = smaller(options->step, options->steps),
-                                .stepped = options->open,
-                                .open = options->open,
+                                .step = base_min(options->step, options->steps),
+                                .progress = options->open ? GOSSIP_ROUNDS_OPEN : GOSSIP_ROUNDS_NOT_STEPPED,
                                 .step_scale = options->open_scale,
-                                .complete = true};
+                                .orders.stop_at = GOSSIP_ROUNDS_NO_STOP};
     if (options->reached > options->round)
         reach(r, options->reached);
 }
@@ -73,19 +63,19 @@ void gossip_rounds_init(struct gossip_rounds *r, const struct gossip_rounds_opti
 static bool is_past(const struct gossip_rounds *r, uint64_t round, uint64_t step)
 {
     BASE_ASSERT(r->step <= r->options.steps);
-    return round > r->round || smaller(step, r->options.steps) > r->step;
+    return round > r->round || base_min(step, r->options.steps) > r->step;
 }
 
 static void start(struct gossip_rounds *r, const struct gossip_order *order)
 {
-    const bool meets = r->stepped && !(r->open && is_past(r, order->round, order->step));
+    const bool meets = r->progress == GOSSIP_ROUNDS_STEPPED ||
+                       (r->progress == GOSSIP_ROUNDS_OPEN && !is_past(r, order->round, order->step));
 
-    BASE_ASSERT(!r->open || r->stepped);
-    if (r->state == GOSSIP_ROUNDS_WAITING && !r->orders.start) {
-        r->orders.start = true;
+    if (r->state == GOSSIP_ROUNDS_WAITING) {
+        enter(r, GOSSIP_ROUNDS_TRAINING);
         r->orders.fetch |= order->fetch;
-        // If others train, the seed model is not a state to continue from.
-        r->complete = r->options.resumed || !order->fetch;
+        if (order->fetch && !r->options.resumed) // others train: the seed model is nothing to continue from
+            r->model = GOSSIP_ROUNDS_NO_MODEL;
     }
     r->away |= order->away;
     r->collects |= order->away && !meets && r->state < GOSSIP_ROUNDS_PAUSED;
@@ -93,9 +83,14 @@ static void start(struct gossip_rounds *r, const struct gossip_order *order)
     r->orders.step = order->step;
 }
 
+static bool ends(const struct gossip_rounds *r)
+{
+    return r->orders.end >= GOSSIP_ORDER_ALONE;
+}
+
 void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *order)
 {
-    BASE_ASSERT(order->kind <= GOSSIP_ORDER_LEAVE);
+    BASE_ASSERT(order->kind <= GOSSIP_ORDER_STOP);
     switch (order->kind) {
     case GOSSIP_ORDER_START:
         start(r, order);
@@ -104,21 +99,18 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
         r->orders.fetch = true;
         break;
     case GOSSIP_ORDER_PAUSE:
-        r->orders.pause = order->on;
+        if (r->orders.end <= GOSSIP_ORDER_PAUSE)
+            r->orders.end = order->on ? GOSSIP_ORDER_PAUSE : GOSSIP_ORDER_START;
         break;
     case GOSSIP_ORDER_STOP: // the latest order counts: others may stop later than this node expected
-        r->orders.stop = true;
         r->orders.stop_at = order->round;
         break;
     case GOSSIP_ORDER_ALONE:
-        r->orders.fetch |= order->fetch && !r->orders.alone && r->state < GOSSIP_ROUNDS_FINISHED;
-        r->orders.alone = true;
-        break;
     case GOSSIP_ORDER_MERGE:
-        r->orders.merge = true;
-        break;
     case GOSSIP_ORDER_LEAVE:
-        r->orders.leave = true;
+        r->orders.fetch |= order->fetch && !ends(r) && r->state < GOSSIP_ROUNDS_FINISHED;
+        if (r->orders.end < order->kind)
+            r->orders.end = order->kind;
         break;
     }
 }
@@ -128,9 +120,9 @@ static void catch_up(struct gossip_rounds *r)
 {
     if (!is_past(r, r->orders.round, r->orders.step))
         return;
-    r->stepped = r->open = false;
-    r->round = larger(r->round, r->orders.round);
-    r->step = larger(r->step, smaller(r->orders.step, r->options.steps));
+    r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
+    r->round = base_max(r->round, r->orders.round);
+    r->step = base_max(r->step, base_min(r->orders.step, r->options.steps));
     tell(r, GOSSIP_LEARNER_RESTORED);
 }
 
@@ -144,41 +136,44 @@ static bool trains(const struct gossip_rounds *r)
 // If the model will be replaced, the open round is void, and nothing waits for its end.
 static bool takes_another_model(const struct gossip_rounds *r)
 {
-    return r->orders.fetch && trains(r) && !r->orders.stop && !r->orders.alone;
+    return r->orders.fetch && trains(r) && !gossip_rounds_stops(r) && !ends(r);
+}
+
+// The latest boundary: with an open round that of its exchange.
+static uint64_t reached(const struct gossip_rounds *r)
+{
+    return r->round + (r->progress == GOSSIP_ROUNDS_OPEN);
 }
 
 // Only a node in training will reach further boundaries; any other is at one.
 static bool must_stop(const struct gossip_rounds *r)
 {
-    bool goes_on =
-        r->state == GOSSIP_ROUNDS_TRAINING || (r->state == GOSSIP_ROUNDS_WAITING && r->orders.start);
+    const bool goes_on = r->state == GOSSIP_ROUNDS_TRAINING && r->result != GOSSIP_LEARNER_OVER;
 
-    return r->orders.stop &&
-           !(goes_on && r->result != GOSSIP_LEARNER_OVER && r->round + r->open < r->orders.stop_at);
+    return gossip_rounds_stops(r) && !(goes_on && reached(r) < r->orders.stop_at);
 }
 
 static bool is_over(const struct gossip_rounds *r)
 {
-    return !r->stepped && (r->step >= r->options.steps || r->orders.alone);
+    return !r->progress && (r->step >= r->options.steps || ends(r));
 }
 
 // Its steps are done, and its model is not the cluster's.
 static bool ends_with_another(const struct gossip_rounds *r)
 {
-    return r->model == GOSSIP_ROUNDS_APART && !r->stepped && r->step >= r->options.steps &&
-           !r->orders.alone && !r->orders.stop;
+    return r->model == GOSSIP_ROUNDS_APART && !r->progress && r->step >= r->options.steps && !ends(r) &&
+           !gossip_rounds_stops(r);
 }
 
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *r)
 {
-    const bool steps = r->doing == GOSSIP_ROUNDS_STEPS || r->stepped;
-
-    return r->round + steps;
+    return r->round + (r->doing == GOSSIP_ROUNDS_STEPS || r->progress);
 }
 
 bool gossip_rounds_stand(const struct gossip_rounds *r)
 {
-    return r->state == GOSSIP_ROUNDS_TRAINING && r->orders.stop_at > 0 && !r->orders.leave && must_stop(r);
+    return r->state == GOSSIP_ROUNDS_TRAINING && r->orders.stop_at > 0 &&
+           r->orders.end < GOSSIP_ORDER_LEAVE && must_stop(r);
 }
 
 static bool is_unusable(const struct gossip_rounds *r)
@@ -194,8 +189,8 @@ static bool has_failed(const struct gossip_rounds *r)
 
 static bool must_leave(const struct gossip_rounds *r)
 {
-    bool failed = has_failed(r) || !r->complete;
-    bool done = r->state == GOSSIP_ROUNDS_FINISHED && !r->collects && r->orders.leave;
+    bool failed = has_failed(r) || !gossip_rounds_complete(r);
+    bool done = r->state == GOSSIP_ROUNDS_FINISHED && !r->collects && r->orders.end == GOSSIP_ORDER_LEAVE;
 
     return r->state < GOSSIP_ROUNDS_LEAVING &&
            ((must_stop(r) && !gossip_rounds_stand(r)) || done || (failed && !r->orders.fetch));
@@ -209,16 +204,16 @@ static void look(struct gossip_rounds *r)
         enter(r, GOSSIP_ROUNDS_LEAVING);
         return;
     }
-    if (r->state == GOSSIP_ROUNDS_WAITING && r->orders.start)
-        enter(r, GOSSIP_ROUNDS_TRAINING);
     if (!trains(r))
         return;
     r->orders.fetch |= ends_with_another(r);
-    bool over = !r->orders.fetch && is_over(r), pauses = r->orders.pause && !r->orders.fetch && !over;
+    bool over = !r->orders.fetch && is_over(r),
+         pauses = r->orders.end == GOSSIP_ORDER_PAUSE && !r->orders.fetch && !over;
     if (r->state == GOSSIP_ROUNDS_PAUSED && !pauses)
         enter(r, GOSSIP_ROUNDS_TRAINING);
     if (over) {
-        r->ended_alone = r->step < r->options.steps;
+        if (r->step < r->options.steps && r->model != GOSSIP_ROUNDS_BORROWED)
+            r->model = r->model == GOSSIP_ROUNDS_BEREFT ? GOSSIP_ROUNDS_FORSAKEN : GOSSIP_ROUNDS_APART;
         enter(r, GOSSIP_ROUNDS_FINISHED);
     } else if (pauses && r->state == GOSSIP_ROUNDS_TRAINING) {
         enter(r, GOSSIP_ROUNDS_PAUSED);
@@ -234,17 +229,17 @@ static struct gossip_rounds_next act(struct gossip_rounds *r, enum gossip_rounds
 
 static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
 {
-    BASE_ASSERT(!r->open || r->stepped);
+    const bool open = r->progress == GOSSIP_ROUNDS_OPEN;
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MEET);
 
-    next.meet = (struct gossip_rounds_meet){.round = r->round + (meets || r->open),
+    next.meet = (struct gossip_rounds_meet){.round = r->round + (meets || open),
                                             .meets = meets,
                                             .last = r->state == GOSSIP_ROUNDS_LEAVING,
                                             .finished = r->state == GOSSIP_ROUNDS_FINISHED,
                                             .away = r->away,
                                             .unusable = meets && is_unusable(r),
-                                            .open = r->open && !meets,
-                                            .step_scale = r->stepped ? r->step_scale : 0};
+                                            .open = open && !meets,
+                                            .step_scale = r->progress ? r->step_scale : 0};
     r->meet = next.meet;
     return next;
 }
@@ -252,7 +247,7 @@ static struct gossip_rounds_next meet(struct gossip_rounds *r, bool meets)
 // The boundary of the steps that are done. Diverged ones meet nobody: their neighbours are not to have them.
 static struct gossip_rounds_next boundary(struct gossip_rounds *r)
 {
-    BASE_ASSERT(r->stepped);
+    BASE_ASSERT(r->progress);
     if (r->result != GOSSIP_LEARNER_DIVERGED)
         return meet(r, true);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_RETURN);
@@ -262,9 +257,8 @@ static struct gossip_rounds_next boundary(struct gossip_rounds *r)
 
 static struct gossip_rounds_next end(struct gossip_rounds *r)
 {
-    bool nothing = !r->complete && !r->orders.stop,
-         alone = r->ended_alone && r->model == GOSSIP_ROUNDS_BEREFT;
-    bool failed = has_failed(r) || nothing || alone;
+    bool nothing = !gossip_rounds_complete(r) && !gossip_rounds_stops(r);
+    bool failed = has_failed(r) || nothing || r->model == GOSSIP_ROUNDS_FORSAKEN;
 
     BASE_ASSERT(r->state == GOSSIP_ROUNDS_LEFT && r->doing == GOSSIP_ROUNDS_WAIT);
     return (struct gossip_rounds_next){.todo = GOSSIP_ROUNDS_END, .status = failed};
@@ -277,14 +271,14 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
         r->orders.fetch = false;
         return act(r, GOSSIP_ROUNDS_FETCH);
     }
-    if (r->stepped)
+    if (r->progress)
         return boundary(r);
     if (r->collects)
         return meet(r, false);
     if (r->result == GOSSIP_LEARNER_OVER)
         return act(r, GOSSIP_ROUNDS_WAIT);
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_STEPS);
-    next.steps = smaller(r->options.local_steps, r->options.steps - r->step);
+    next.steps = base_min(r->options.local_steps, r->options.steps - r->step);
     return next;
 }
 
@@ -292,9 +286,9 @@ static struct gossip_rounds_next train(struct gossip_rounds *r)
 static struct gossip_rounds_next merge(struct gossip_rounds *r)
 {
     BASE_ASSERT(r->state == GOSSIP_ROUNDS_FINISHED && !r->collects);
-    r->orders.merge = false;
+    r->orders.end = GOSSIP_ORDER_START;
     struct gossip_rounds_next next = act(r, GOSSIP_ROUNDS_MERGE);
-    next.gives = r->model != GOSSIP_ROUNDS_BORROWED && r->model != GOSSIP_ROUNDS_APART && !r->ended_alone;
+    next.gives = r->model == GOSSIP_ROUNDS_OWN || r->model == GOSSIP_ROUNDS_BEREFT;
     return next;
 }
 
@@ -311,7 +305,8 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_WAIT);
     if (r->change)
         return adopt(r);
-    if (r->stepped && !r->open && !takes_another_model(r)) // the boundary of these steps comes first
+    // The boundary of these steps comes first.
+    if (r->progress == GOSSIP_ROUNDS_STEPPED && !takes_another_model(r))
         return boundary(r);
     look(r);
     if (trains(r))
@@ -322,13 +317,13 @@ struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *r)
     case GOSSIP_ROUNDS_TRAINING:
         return gossip_rounds_stand(r) ? act(r, GOSSIP_ROUNDS_WAIT) : train(r);
     case GOSSIP_ROUNDS_FINISHED:
-        if (!r->collects && r->orders.merge)
+        if (!r->collects && r->orders.end == GOSSIP_ORDER_MERGE)
             return merge(r);
         return r->collects ? meet(r, false) : act(r, GOSSIP_ROUNDS_WAIT);
     case GOSSIP_ROUNDS_PAUSED:
         return r->collects ? meet(r, false) : act(r, GOSSIP_ROUNDS_WAIT);
     case GOSSIP_ROUNDS_LEAVING:
-        if (r->complete)
+        if (gossip_rounds_complete(r))
             return meet(r, false);
         enter(r, GOSSIP_ROUNDS_LEFT); // a partly fetched model is useless
         return end(r);
@@ -351,8 +346,7 @@ void gossip_rounds_stepped(struct gossip_rounds *r, uint64_t step, float step_sc
     if (result == GOSSIP_LEARNER_OVER) // no boundary: an exchange without steps would be one too many
         return;
     r->step = step;
-    r->stepped = true;
-    r->open = false;
+    r->progress = GOSSIP_ROUNDS_STEPPED;
     r->model = GOSSIP_ROUNDS_OWN;
     r->step_scale = step_scale;
     r->unusable_in_row = is_unusable(r) ? r->unusable_in_row + 1 : 0;
@@ -369,10 +363,10 @@ static void pass_to(struct gossip_rounds *r, uint64_t round)
 
 static void close_round(struct gossip_rounds *r, uint64_t round)
 {
-    BASE_ASSERT(r->stepped || r->open);
+    BASE_ASSERT(r->progress);
     pass_to(r, round);
     tell(r, is_unusable(r) ? GOSSIP_LEARNER_ROLLED_BACK : GOSSIP_LEARNER_EXCHANGED);
-    r->stepped = r->open = false;
+    r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
     r->result = GOSSIP_LEARNER_DONE;
 }
 
@@ -411,26 +405,28 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met, bool a
         return;
     }
     BASE_ASSERT(round >= r->meet.round);
-    bool stops = r->orders.stop && r->meet.round >= r->orders.stop_at;
-    r->open = stops && !met && !is_unusable(r) && round == r->meet.round;
-    if (r->open)
+    if (r->meet.round >= r->orders.stop_at && !met && !is_unusable(r) && round == r->meet.round) {
+        r->progress = GOSSIP_ROUNDS_OPEN;
         tell(r, GOSSIP_LEARNER_COLLECTED); // a resumed node reaches this boundary again
-    else
+    } else {
         close_round(r, round);
+    }
 }
 
 void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t round, uint64_t step)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
     r->doing = GOSSIP_ROUNDS_WAIT;
-    r->model = complete ? GOSSIP_ROUNDS_BORROWED : GOSSIP_ROUNDS_BEREFT;
-    if (!complete)
+    if (!complete) {
+        r->model = gossip_rounds_complete(r) ? GOSSIP_ROUNDS_BEREFT : GOSSIP_ROUNDS_NO_MODEL;
         return;
-    r->complete = true;
-    r->stepped = r->open = r->collects = false;
+    }
+    r->model = GOSSIP_ROUNDS_BORROWED;
+    r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
+    r->collects = false;
     r->result = GOSSIP_LEARNER_DONE;
     r->round = round;
-    r->step = smaller(step, r->options.steps);
+    r->step = base_min(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
 }
 
@@ -443,7 +439,7 @@ void gossip_rounds_returned(struct gossip_rounds *r)
     r->returns_in_row = soon ? r->returns_in_row + 1 : 1;
     r->returns++;
     r->returned_round = r->round;
-    r->stepped = r->open = false;
+    r->progress = GOSSIP_ROUNDS_NOT_STEPPED;
     r->result = GOSSIP_LEARNER_DONE;
     tell(r, GOSSIP_LEARNER_RETURNED);
 }
@@ -459,13 +455,14 @@ void gossip_rounds_merged(struct gossip_rounds *r, bool merged)
 // own.
 static bool ends_its_round(const struct gossip_rounds *r)
 {
-    return takes_another_model(r) || (r->orders.pause && !r->orders.stop && trains(r));
+    return takes_another_model(r) ||
+           (r->orders.end == GOSSIP_ORDER_PAUSE && !gossip_rounds_stops(r) && trains(r));
 }
 
 bool gossip_rounds_gives_up(const struct gossip_rounds *r)
 {
     if (r->doing == GOSSIP_ROUNDS_FETCH || r->doing == GOSSIP_ROUNDS_MERGE)
-        return r->orders.stop;
+        return gossip_rounds_stops(r);
     if (r->doing != GOSSIP_ROUNDS_MEET)
         return false;
     return r->meet.meets && ends_its_round(r);

@@ -51,22 +51,32 @@ enum gossip_rounds_state {
 
 enum gossip_rounds_model { // whose it is
     GOSSIP_ROUNDS_OWN,
-    GOSSIP_ROUNDS_APART,    // its own, and few of the latest rounds had an exchange
+    GOSSIP_ROUNDS_APART,    // its own, and few of the latest rounds had an exchange, or it ended alone
     GOSSIP_ROUNDS_BORROWED, // a donor's; no step was taken since
     GOSSIP_ROUNDS_BEREFT,   // its own: no donor gave another
+    GOSSIP_ROUNDS_FORSAKEN, // ... and it ended alone, before the last step
+    GOSSIP_ROUNDS_NO_MODEL, // the seed model, while others train: not worth a checkpoint
 };
 
-enum gossip_order_kind {
-    GOSSIP_ORDER_START, // training may begin; may be repeated at any time to tell the cluster's progress
-    GOSSIP_ORDER_FETCH, // take a donor's model instead of its own. The open round ends without its exchange;
-                        // local steps that have not reached their boundary are lost
-    GOSSIP_ORDER_PAUSE, // `on`: no step from the next boundary on, and no wait for an exchange; else go on
-    GOSSIP_ORDER_STOP,  // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
-                        // boundary of `round` until LEAVE, or a later STOP
-    GOSSIP_ORDER_ALONE, // all others have finished: end training at the next boundary
-    GOSSIP_ORDER_MERGE, // after FINISHED: average the final model with those of the other nodes
-                        // (gossip/merge)
-    GOSSIP_ORDER_LEAVE, // after FINISHED, or while it waits at its STOP: this node is no longer needed
+enum gossip_rounds_progress { // of round + 1
+    GOSSIP_ROUNDS_NOT_STEPPED,
+    GOSSIP_ROUNDS_STEPPED, // its local steps are done
+    GOSSIP_ROUNDS_OPEN,    // ... by an earlier process, or their exchange is left to the next one
+};
+
+#define GOSSIP_ROUNDS_NO_STOP UINT64_MAX
+
+enum gossip_order_kind { // the first five: the later ones include those before them
+    GOSSIP_ORDER_START,  // training may begin; may be repeated at any time to tell the cluster's progress
+    GOSSIP_ORDER_PAUSE,  // `on`: no step from the next boundary on, and no wait for an exchange; else go on
+    GOSSIP_ORDER_ALONE,  // all others have finished: end training at the next boundary
+    GOSSIP_ORDER_MERGE,  // after FINISHED: average the final model with those of the other nodes
+                         // (gossip/merge)
+    GOSSIP_ORDER_LEAVE,  // after FINISHED, or while it waits at its STOP: this node is no longer needed
+    GOSSIP_ORDER_FETCH,  // take a donor's model instead of its own. The open round ends without its exchange;
+                         // local steps that have not reached their boundary are lost
+    GOSSIP_ORDER_STOP,   // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
+                         // boundary of `round` until LEAVE, or a later STOP
 };
 struct gossip_order {
     enum gossip_order_kind kind;
@@ -111,26 +121,25 @@ struct gossip_rounds_next {
 struct gossip_rounds {
     struct gossip_rounds_options options;
     enum gossip_rounds_state state;
-    enum gossip_rounds_todo doing;     // what is being carried out; WAIT: nothing
-    struct gossip_rounds_meet meet;    // while doing that
-    uint64_t round, step;              // done
-    bool stepped;                      // the local steps of round + 1 are done
-    bool open;                         // ... by an earlier process, or their exchange is left to the next one
-    enum gossip_learner_result result; // ... and what became of them
+    enum gossip_rounds_todo doing;  // what is being carried out; WAIT: nothing
+    struct gossip_rounds_meet meet; // while doing that
+    uint64_t round, step;           // done
+    enum gossip_rounds_progress progress;
+    enum gossip_learner_result result; // what became of the local steps of round + 1
     float step_scale;                  // of those steps
     enum gossip_learner_change change; // of which the learner is to be told
     enum gossip_rounds_model model;
     bool away;
-    bool collects;    // it stands still, or was away: updates received meanwhile come first
-    bool complete;    // the vectors are worth a checkpoint
-    bool ended_alone; // before the last step
+    bool collects; // it stands still, or was away: updates received meanwhile come first
     unsigned unusable_in_row;
     uint64_t unusable_rounds;         // in a row, so far
     unsigned returns_in_row;          // to the last good model, each soon after the one before
     uint64_t returns, returned_round; // so far; of the latest
     struct {
-        bool start, fetch, pause, alone, merge, leave, stop;
-        uint64_t stop_at, round, step; // round, step: the cluster's, as ordered
+        enum gossip_order_kind end; // how far it has been ordered: START to LEAVE
+        bool fetch;
+        uint64_t stop_at;     // 0: the next boundary; NO_STOP
+        uint64_t round, step; // the cluster's
     } orders;
 };
 
@@ -161,6 +170,16 @@ void gossip_rounds_returned(struct gossip_rounds *rounds);
 void gossip_rounds_merged(struct gossip_rounds *rounds, bool merged);
 // The first boundary at which a STOP can still take effect: that of the current round.
 uint64_t gossip_rounds_least_stop(const struct gossip_rounds *rounds);
+// The vectors are worth a checkpoint.
+static inline bool gossip_rounds_complete(const struct gossip_rounds *rounds)
+{
+    return rounds->model != GOSSIP_ROUNDS_NO_MODEL;
+}
+// A STOP was ordered.
+static inline bool gossip_rounds_stops(const struct gossip_rounds *rounds)
+{
+    return rounds->orders.stop_at != GOSSIP_ROUNDS_NO_STOP;
+}
 // It has reached the round of its STOP, and waits there for LEAVE or for a later STOP.
 bool gossip_rounds_stand(const struct gossip_rounds *rounds);
 // An order came that ends the current action: a stop ends the FETCH and the MERGE; a fetch or a pause ends

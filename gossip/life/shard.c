@@ -66,8 +66,7 @@ void life_consider_shard(struct gossip_life *life)
     struct gossip_member_info own;
     struct gossip_id first;
 
-    if (!life->options.told_shard || life->course == LIFE_TRAINED || life->stopping ||
-        life->state > GOSSIP_LIFE_PAUSED)
+    if (!life->options.told_shard || life->course == LIFE_TRAINED || life->state > GOSSIP_LIFE_PAUSED)
         return;
     BASE_ASSERT(shards <= LIMIT_PEERS);
     life->world->member(life->world->owner, 0, &own);

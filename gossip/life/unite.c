@@ -78,7 +78,7 @@ void life_merged(struct gossip_life *life)
 {
     if (life->state != GOSSIP_LIFE_MERGING)
         return;
-    BASE_ASSERT(!life->stopping);
+    BASE_ASSERT(life->end < LIFE_STOPS);
     life_act(life, GOSSIP_LIFE_LINKS);
     life_act(life, GOSSIP_LIFE_LEAVE);
     life_enter(life, GOSSIP_LIFE_LEAVING);

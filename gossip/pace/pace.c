@@ -1,5 +1,6 @@
 #include "gossip/pace/pace.h"
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include <math.h>
@@ -71,22 +72,12 @@ static bool is_sync(const struct gossip_pace *pace)
     return pace->options.mode == GOSSIP_PACE_SYNC;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 // A member that keeps others waiting and never makes an exchange holds nobody for long.
 bool gossip_pace_spent(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    const uint64_t since_ns = larger(peer->met_ns, peer->tie_ns); // while it was away, nobody waited
+    const uint64_t since_ns = base_max(peer->met_ns, peer->tie_ns); // while it was away, nobody waited
 
-    return peer->waited_ns >= larger(pace->options.ceiling_ns, (pace->now_ns - since_ns) / FAIR_PART);
+    return peer->waited_ns >= base_max(pace->options.ceiling_ns, (pace->now_ns - since_ns) / FAIR_PART);
 }
 
 // -- what happens
@@ -131,7 +122,7 @@ void gossip_pace_tie(struct gossip_pace *pace, struct gossip_pace_peer *peer, en
 
 void gossip_pace_hear(struct gossip_pace *pace, struct gossip_pace_peer *peer, uint64_t round)
 {
-    peer->round = larger(peer->round, round);
+    peer->round = base_max(peer->round, round);
     gossip_news_hear(&pace->news, &peer->peer, round);
 }
 
@@ -220,7 +211,7 @@ void gossip_pace_met(struct gossip_pace *pace, struct gossip_pace_peer *peer, ui
     if (peer->flight == GOSSIP_PACE_OPEN)
         gossip_answers_learn(&peer->answers, pace->now_ns - peer->sent_ns);
     gossip_pace_dropped(peer);
-    peer->clock = larger(peer->clock, round);
+    peer->clock = base_max(peer->clock, round);
     peer->met = pace->met = pace->rounds;
     peer->met_ns = pace->now_ns;
     peer->waited_ns = 0;
@@ -282,7 +273,7 @@ static uint64_t fastest_other(const struct gossip_pace *pace, const struct gossi
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *other = pace->peers[i];
         if (other != peer && other->tie == GOSSIP_PACE_LIVE && other->answers.count > 0)
-            least = smaller(least, gossip_answers_median(&other->answers));
+            least = base_min(least, gossip_answers_median(&other->answers));
     }
     return least;
 }
@@ -295,7 +286,7 @@ static uint64_t worth_waiting(const struct gossip_pace *pace, const struct gossi
 
     if (least == UINT64_MAX && !overlaps)
         return UINT64_MAX / 2;
-    const uint64_t most = larger(overlaps ? steps_ns : SLOW_TIMES * least, SLOW_LEAST_NS);
+    const uint64_t most = base_max(overlaps ? steps_ns : SLOW_TIMES * least, SLOW_LEAST_NS);
     return gossip_answers_median(&peer->answers) > most ? 0 : most;
 }
 
@@ -402,8 +393,8 @@ static struct gossip_pace_next wait_for_edge(const struct gossip_pace *pace)
 
 static struct gossip_pace_next wait_for_link(const struct gossip_pace *pace, struct gossip_pace_peer *peer)
 {
-    const uint64_t ns = smaller(pace->options.ceiling_ns, LOST_NS);
-    const uint64_t until_ns = larger(peer->tie_ns, peer->tie == GOSSIP_PACE_LOST ? 0 : pace->begun_ns) + ns;
+    const uint64_t ns = base_min(pace->options.ceiling_ns, LOST_NS);
+    const uint64_t until_ns = base_max(peer->tie_ns, peer->tie == GOSSIP_PACE_LOST ? 0 : pace->begun_ns) + ns;
     const bool waits = pace->others && !gossip_pace_spent(pace, peer) && pace->now_ns < until_ns;
 
     return waits ? wait_for(GOSSIP_PACE_FOR_LINK, peer, until_ns) : go_on;
@@ -458,7 +449,7 @@ static struct gossip_pace_next wait_for_own(struct gossip_pace *pace)
         if (!is_flying(peer) || peer->loose)
             continue;
         const uint64_t until_ns =
-            smaller(peer->sent_ns + worth_waiting(pace, peer), gossip_pace_due(pace, peer));
+            base_min(peer->sent_ns + worth_waiting(pace, peer), gossip_pace_due(pace, peer));
         peer->loose = may_train_alone(pace) || gossip_pace_spent(pace, peer) || pace->now_ns >= until_ns;
         if (!peer->loose)
             return wait_for(GOSSIP_PACE_FOR_ANSWER, peer, until_ns);
@@ -514,7 +505,7 @@ static struct gossip_pace_next wait_for_any(const struct gossip_pace *pace)
         if (peer->tie != GOSSIP_PACE_LIVE || gossip_pace_spent(pace, peer) || !(refused || is_flying(peer)))
             continue;
         if (refused)
-            until_ns = smaller(until_ns, peer->retry_ns);
+            until_ns = base_min(until_ns, peer->retry_ns);
         if (!first || peer->sent_ns < first->sent_ns)
             first = peer;
     }
@@ -583,10 +574,10 @@ uint64_t gossip_pace_goes_on(const struct gossip_pace *pace)
     for (size_t i = 0; i < pace->n_peers; i++) {
         const struct gossip_pace_peer *peer = pace->peers[i];
         if (peer->tie >= GOSSIP_PACE_RESYNCS && peer->round > 0)
-            least = smaller(least, peer->round);
+            least = base_min(least, peer->round);
     }
     const uint64_t in_step = pace->round + IN_STEP_TURNS * (pace->plan.turn + 1);
     if (!is_sync(pace) || least == UINT64_MAX || least <= in_step)
         return pace->round;
-    return smaller(least - 1, pace->round + pace->options.reach);
+    return base_min(least - 1, pace->round + pace->options.reach);
 }

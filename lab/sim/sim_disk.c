@@ -79,12 +79,12 @@ void sim_disk_save(struct sim_node *node)
                                       .parameters = learner->parameters,
                                       .round = rounds->round,
                                       .step = rounds->step,
-                                      .open = rounds->open,
+                                      .open = rounds->progress == GOSSIP_ROUNDS_OPEN,
                                       .open_scale = rounds->step_scale};
     latest->part[GOSSIP_PART_MODEL] = vector(latest, gossip_exchange_model(node->train.exchange));
     latest->part[GOSSIP_PART_OUTER] = vector(latest, node->train.vectors.outer);
     latest->part[GOSSIP_PART_SECOND] = vector(latest, node->train.vectors.second_moment);
-    if (rounds->open)
+    if (latest->open)
         latest->round_start = vector(latest, node->train.vectors.round_start);
     if (learner->freeze)
         latest->learner_bytes = learner->freeze(learner->owner, node->host, &latest->learner);

@@ -14,30 +14,14 @@ static size_t edges(const void *owner)
     return node->train.exchange ? gossip_exchange_edges(node->train.exchange) : 0;
 }
 
-static bool edge(const void *owner, size_t index, struct gossip_id *peer)
+static void edge(const void *owner, size_t index, struct gossip_edge_info *info)
 {
-    struct gossip_edge_info info;
-
-    gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, &info);
-    *peer = info.peer;
-    return (info.state == GOSSIP_EDGE_LIVE || info.begins) && !info.silent;
-}
-
-static bool apart(const void *owner, size_t index, uint64_t scaling[2])
-{
-    struct gossip_edge_info info;
-
-    gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, &info);
-    if (!info.other_scaling)
-        return false;
-    scaling[0] = info.scaling;
-    scaling[1] = info.other_scaling;
-    return true;
+    gossip_exchange_edge_info(((const struct sim_node *)owner)->train.exchange, index, info);
 }
 
 struct gossip_life_edges sim_life_edges(const struct sim_node *node)
 {
-    return (struct gossip_life_edges){.owner = node, .count = edges, .at = edge, .apart = apart};
+    return (struct gossip_life_edges){.owner = node, .count = edges, .at = edge};
 }
 
 // -- effects of its actions

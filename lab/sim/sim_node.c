@@ -1,5 +1,6 @@
 #include "lab/sim/sim_process.h"
 
+#include "base/array.h"
 #include <stdlib.h>
 
 struct sim_node *sim_node_create(struct sim_world *world, size_t host)
@@ -42,16 +43,11 @@ static void wake_at(struct sim_node *node, uint64_t virtual_ns)
     sim_queue_push(&node->world->queue, &event);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint64_t local_deadline(const struct sim_node *node)
 {
-    const uint64_t deadline_ns = least(gossip_control_deadline(node->control), node->links.join_ns);
+    const uint64_t deadline_ns = base_min(gossip_control_deadline(node->control), node->links.join_ns);
 
-    return least(deadline_ns, least(sim_average_deadline(node), sim_train_deadline(node)));
+    return base_min(deadline_ns, base_min(sim_average_deadline(node), sim_train_deadline(node)));
 }
 
 static void schedule(struct sim_node *node)

@@ -188,7 +188,7 @@ void sim_train_done(struct sim_node *node, const struct gossip_average_action *a
         SIM_TELL(node, round_done, node, sim_node_now(node) - train->begun_ns);
     }
     gossip_rounds_met(&train->rounds, action->round, action->met, action->apart);
-    train->round_is_over = meet.meets && !train->rounds.stepped;
+    train->round_is_over = meet.meets && !train->rounds.progress;
     if (meet.last) {
         sim_disk_save(node);
         sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
@@ -257,13 +257,8 @@ static void end_steps(struct sim_node *node)
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
-    const struct gossip_average_round round = {.meet = *meet,
-                                               .others = sim_life_others(node),
-                                               .pace_ns = train->step_ns,
-                                               .model = train->vectors.model,
-                                               .second_moment = train->vectors.second_moment,
-                                               .correction = train->vectors.correction,
-                                               .correction_stays = train->vectors.correction_stays};
+    const struct gossip_average_round round = {
+        .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors};
 
     train->begun_ns = sim_node_now(node);
     gossip_average_round(node->average, &round);
@@ -346,10 +341,9 @@ static void wait(struct sim_node *node)
     if (train->rounds.state != GOSSIP_ROUNDS_FINISHED || train->told_done)
         return;
     train->told_done = true;
-    if (train->rounds.ended_alone && learner_of(node)->alone)
+    if (train->rounds.step < train->rounds.options.steps && learner_of(node)->alone)
         learner_of(node)->alone(learner_of(node)->learner.owner, node->host);
-    sim_life_tell(node,
-                  (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = !train->rounds.ended_alone});
+    sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
 }
 
 static void end(struct sim_node *node, int status)
@@ -358,7 +352,7 @@ static void end(struct sim_node *node, int status)
     const struct sim_learner *learner = learner_of(node);
 
     train->over = true;
-    if (learner->finish && train->rounds.complete)
+    if (learner->finish && gossip_rounds_complete(&train->rounds))
         learner->finish(learner->learner.owner, node->host, &train->rounds);
     sim_life_tell(node, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN, .status = status});
 }

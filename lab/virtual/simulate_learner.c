@@ -127,7 +127,8 @@ static void alone(void *owner, size_t host)
 
 static bool is_over(const struct gossip_rounds *rounds)
 {
-    return rounds->step >= rounds->options.steps || rounds->orders.alone || rounds->orders.stop;
+    return rounds->step >= rounds->options.steps || rounds->orders.end >= GOSSIP_ORDER_ALONE ||
+           gossip_rounds_stops(rounds);
 }
 
 static void done(void *owner, size_t host, const struct gossip_rounds *rounds)

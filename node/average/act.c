@@ -88,7 +88,7 @@ static void write_checkpoint(struct node_worker *worker, struct node_round *roun
     round->checkpoint_error = BASE_OK;
     if (worker->options.checkpoint_ended)
         note_checkpoint(round, worker->options.checkpoint_ended(context, &why), &why);
-    if (round->checkpoint && (round->meet.last || !round->checkpoint_error)) {
+    if (round->checkpoint && (round->at.meet.last || !round->checkpoint_error)) {
         round->checkpoint_error = BASE_OK;
         note_checkpoint(round, worker->options.checkpoint(context, round, &why), &why);
     }
@@ -114,7 +114,7 @@ static void give(struct node_worker *worker, const struct node_round *round)
         else
             say_ungiven(action.error);
     worker->lent = NULL;
-    if (!round->meet.meets)
+    if (!round->at.meet.meets)
         node_worker_keep(worker, round);
 }
 
@@ -122,13 +122,13 @@ static void give(struct node_worker *worker, const struct node_round *round)
 void node_worker_end_round(struct node_worker *worker)
 {
     struct node_round *round = worker->round;
-    BASE_ASSERT(round && (!(round->fetch || round->merge) || !round->checkpoint));
+    BASE_ASSERT(round && (round->kind == NODE_ROUND_MEET || !round->checkpoint));
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
-    if (!round->merge && !round->fetch && !round->returns)
+    if (round->kind == NODE_ROUND_MEET)
         give(worker, round);
-    if (round->meet.last)
+    if (round->at.meet.last)
         node_worker_live(worker, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});
     write_checkpoint(worker, round);
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
@@ -140,8 +140,8 @@ void node_worker_end_round(struct node_worker *worker)
 static void end_fetch(struct node_worker *worker, const struct gossip_average_action *action)
 {
     struct node_round *round = worker->round;
-    round->fetched = action->live.ok;
-    if (round->fetched) {
+    round->done = action->live.ok;
+    if (round->done) {
         base_log(BASE_LOG_INFO, "snapshot",
                  "fetched: round %llu, step %llu, %zu blocks, %llu bytes, %zu donor%s",
                  (unsigned long long)action->live.round, (unsigned long long)action->live.step,
@@ -157,7 +157,7 @@ static void end_fetch(struct node_worker *worker, const struct gossip_average_ac
 
 static void end_merge(struct node_worker *worker, const struct gossip_average_action *action)
 {
-    worker->round->merged = action->live.ok;
+    worker->round->done = action->live.ok;
     if (action->live.ok)
         base_log(
             BASE_LOG_INFO, "merge",

@@ -30,13 +30,14 @@ void node_worker_keep(struct node_worker *worker, const struct node_round *round
 {
     const struct kernels *kernels = gossip_exchange_kernels(worker->options.exchange);
     const size_t bytes = gossip_exchange_parameters(worker->options.exchange) * sizeof(float);
+    const struct gossip_learner_vectors *vectors = &round->at.vectors;
     struct gossip_snapshot_vectors *kept = &worker->kept;
     BASE_ASSERT(!worker->keeps);
     worker->keeps = true;
-    kept->part[GOSSIP_PART_OUTER] = copy_of(round->outer, bytes, NULL, &worker->keeps);
-    kept->part[GOSSIP_PART_SECOND] = copy_of(round->second_moment, bytes, kernels, &worker->keeps);
-    kept->blob = copy_of(round->blob, sizeof *kept->blob, NULL, &worker->keeps);
-    kept->round = round->meet.round;
+    kept->part[GOSSIP_PART_OUTER] = copy_of(vectors->outer, bytes, NULL, &worker->keeps);
+    kept->part[GOSSIP_PART_SECOND] = copy_of(vectors->second_moment, bytes, kernels, &worker->keeps);
+    kept->blob = copy_of(vectors->blob, sizeof *kept->blob, NULL, &worker->keeps);
+    kept->round = round->at.meet.round;
     kept->step = round->step;
 }
 
@@ -47,10 +48,11 @@ bool node_worker_rests(const void *owner, struct gossip_snapshot_vectors *vector
     *vectors = worker->kept;
     if (round)
         *vectors = (struct gossip_snapshot_vectors){
-            .part = {[GOSSIP_PART_OUTER] = round->outer, [GOSSIP_PART_SECOND] = round->second_moment},
+            .part = {[GOSSIP_PART_OUTER] = round->at.vectors.outer,
+                     [GOSSIP_PART_SECOND] = round->at.vectors.second_moment},
             .read = {[GOSSIP_PART_SECOND] = gossip_exchange_kernels(worker->options.exchange)->download},
-            .blob = round->blob,
-            .round = round->meet.round,
+            .blob = round->at.vectors.blob,
+            .round = round->at.meet.round,
             .step = round->step};
     return round || worker->keeps;
 }

@@ -30,12 +30,12 @@ static struct gossip_average_fetch vectors_of(const struct node_worker *worker,
                                               const struct node_round *round)
 {
     const struct gossip_id *self = &worker->options.self;
-    return (struct gossip_average_fetch){.into = {.part = {round->model, round->outer, round->second_moment},
-                                                  .blob = round->blob,
-                                                  .round = round->round},
-                                         .scaled = round->scaled,
-                                         .correction = round->correction,
-                                         .seed = base_hash_bytes(0, self->bytes, sizeof self->bytes)};
+    const struct gossip_learner_vectors *v = &round->at.vectors;
+    return (struct gossip_average_fetch){
+        .into = {.part = {v->model, v->outer, v->second_moment}, .blob = v->blob, .round = round->round},
+        .scaled = round->at.scaled,
+        .correction = v->correction,
+        .seed = base_hash_bytes(0, self->bytes, sizeof self->bytes)};
 }
 
 static void begin_fetch(struct node_worker *worker, const struct node_round *round)
@@ -58,39 +58,36 @@ static void begin_return(struct node_worker *worker, const struct node_round *ro
 
 static void begin_merge(struct node_worker *worker, const struct node_round *round)
 {
-    if (!gossip_average_merge(worker->average, round->model, round->gives, node_clock_ns()))
+    if (!gossip_average_merge(worker->average, round->at.vectors.model, round->gives, node_clock_ns()))
         return;
     base_log(BASE_LOG_ERROR, "out_of_memory", "no memory to merge the final models");
     node_worker_live(worker, (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED});
     node_worker_end_round(worker);
 }
 
-static void begin_meet(struct node_worker *worker, const struct node_round *round)
+static void begin_meet(struct node_worker *worker, struct node_round *round)
 {
-    const struct gossip_average_round meet = {
-        .meet = round->meet,
-        .others = atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed),
-        .pace_ns = round->pace_ns,
-        .model = round->model,
-        .second_moment = round->second_moment,
-        .correction = round->correction,
-        .correction_stays = round->correction_stays,
-        .scaling = round->scaled ? round->blob : NULL};
-    gossip_average_round(worker->average, &meet);
+    round->at.others = atomic_load_explicit(&worker->options.counters->others, memory_order_relaxed);
+    gossip_average_round(worker->average, &round->at);
 }
 
 static void take_round(struct node_worker *worker, struct node_round *round)
 {
-    BASE_ASSERT(!worker->round && !round->merged && !round->fetched); // one at a time
+    BASE_ASSERT(!worker->round && !round->done); // one at a time
     worker->round = round;
-    if (round->fetch) {
-        begin_fetch(worker, round);
-    } else if (round->merge) {
-        begin_merge(worker, round);
-    } else if (round->returns) {
-        begin_return(worker, round);
-    } else {
+    switch (round->kind) {
+    case NODE_ROUND_MEET:
         begin_meet(worker, round);
+        break;
+    case NODE_ROUND_RETURN:
+        begin_return(worker, round);
+        break;
+    case NODE_ROUND_FETCH:
+        begin_fetch(worker, round);
+        break;
+    case NODE_ROUND_MERGE:
+        begin_merge(worker, round);
+        break;
     }
 }
 

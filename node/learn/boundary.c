@@ -239,7 +239,6 @@ static void finish_round(struct node_learner *l, struct node_round *round)
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND);
     bool ended = false;
     round->step = l->rounds.step;
-    round->round_start = l->vectors.round_start;
     message->as.round = round;
     node_mailbox_deliver(l->options.worker, message);
     for (bool done = false; !done;) {
@@ -255,7 +254,7 @@ static void finish_round(struct node_learner *l, struct node_round *round)
         node_message_free(message);
     }
     l->totals = round->totals;
-    if (!round->fetch)
+    if (round->kind != NODE_ROUND_FETCH)
         node_distance_note(&l->distance, l->totals.exchanges, l->totals.consensus);
 }
 
@@ -295,7 +294,7 @@ static void note_failed_checkpoint(struct node_learner *l, uint64_t now_ns)
 
 static void note_checkpoint(struct node_learner *l, const struct node_round *round)
 {
-    BASE_ASSERT(!round->fetch || !round->checkpoint); // what is being fetched is not a state yet
+    BASE_ASSERT(round->kind == NODE_ROUND_MEET || !round->checkpoint);
     if (round->checkpoint_wanted)
         l->checkpoint_due_ns = 0;
     if (!round->checkpoint && !round->checkpoint_error)
@@ -318,21 +317,16 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
 {
     node_learner_agree(l);          // others may take this model, and need its scaling
     BASE_ASSERT(!l->round_is_over); // its row is written
-    struct node_round round = {.meet = *meet,
-                               .pace_ns = l->step_ns,
-                               .model = l->vectors.model,
-                               .second_moment = l->vectors.second_moment,
-                               .correction = l->vectors.correction,
-                               .correction_stays = l->vectors.correction_stays,
-                               .outer = l->vectors.outer,
-                               .blob = l->vectors.blob,
-                               .scaled = l->options.scaling != NULL,
+    struct node_round round = {.at = {.meet = *meet,
+                                      .pace_ns = l->step_ns,
+                                      .vectors = l->vectors,
+                                      .scaled = l->options.scaling != NULL},
                                .checkpoint = writes_checkpoint(l, meet),
                                .round = meet->round,
                                .met = true,
                                .pace = 1};
     if (meet->last)
-        node_learner_tell(l, l->rounds.orders.stop ? "stopping" : "lingering", true);
+        node_learner_tell(l, gossip_rounds_stops(&l->rounds) ? "stopping" : "lingering", true);
     if (l->options.trainee)
         node_built_in_fetch(l->options.trainee);
     finish_round(l, &round);
@@ -341,7 +335,7 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
         l->pace = round.pace;
     l->account = round.account;
     gossip_rounds_met(&l->rounds, round.round, round.met, round.totals.apart);
-    l->round_is_over = meet->meets && !l->rounds.stepped;
+    l->round_is_over = meet->meets && !l->rounds.progress;
 }
 
 // `kernels`: in whose memory the vector is; NULL: ordinary memory. The copy is ordinary memory.
@@ -356,6 +350,21 @@ static float *copy_of(const struct node_learner *l, const struct kernels *kernel
     else if (copy)
         memcpy(copy, vector, bytes);
     return copy;
+}
+
+// The correction stays the learner's.
+static void copy_model(const struct node_learner *l, const struct kernels *kernels,
+                       struct gossip_learner_vectors *to, bool *complete)
+{
+    to->model = copy_of(l, kernels, l->vectors.model, complete);
+    to->second_moment = copy_of(l, kernels, l->vectors.second_moment, complete);
+    to->correction = l->vectors.correction;
+}
+
+static void free_model(struct gossip_learner_vectors *copied)
+{
+    free(copied->model);
+    free(copied->second_moment);
 }
 
 static void move(const struct node_learner *l, const struct kernels *kernels, float *to, const float *from)
@@ -387,29 +396,26 @@ void node_learner_fetch(struct node_learner *l)
     const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
     struct gossip_blob *blob = l->vectors.blob ? calloc(1, sizeof *blob) : NULL;
     bool memory = blob || !l->vectors.blob;
-    struct node_round round = {.fetch = true,
-                               .model = copy_of(l, kernels, l->vectors.model, &memory),
-                               .second_moment = copy_of(l, kernels, l->vectors.second_moment, &memory),
-                               .outer = copy_of(l, NULL, l->vectors.outer, &memory),
-                               .blob = blob,
-                               .scaled = l->options.scaling != NULL,
-                               .correction = l->vectors.correction};
+    struct node_round round = {.kind = NODE_ROUND_FETCH, .at.scaled = l->options.scaling != NULL};
+    struct gossip_learner_vectors *into = &round.at.vectors;
+    copy_model(l, kernels, into, &memory);
+    into->outer = copy_of(l, NULL, l->vectors.outer, &memory);
+    into->blob = blob;
     node_learner_tell(l, "fetching", true);
     if (memory)
         finish_round(l, &round);
     else
         base_log(BASE_LOG_ERROR, "out_of_memory", "no snapshot can be fetched");
     note_checkpoint(l, &round);
-    if (round.fetched) {
-        move(l, kernels, l->vectors.model, round.model);
-        move(l, kernels, l->vectors.second_moment, round.second_moment);
-        move(l, NULL, l->vectors.outer, round.outer);
+    if (round.done) {
+        move(l, kernels, l->vectors.model, into->model);
+        move(l, kernels, l->vectors.second_moment, into->second_moment);
+        move(l, NULL, l->vectors.outer, into->outer);
         take_blob(l, blob);
     }
-    gossip_rounds_fetched(&l->rounds, round.fetched, round.round, round.step);
-    free(round.model);
-    free(round.second_moment);
-    free(round.outer);
+    gossip_rounds_fetched(&l->rounds, round.done, round.round, round.step);
+    free_model(into);
+    free(into->outer);
     free(blob);
 }
 
@@ -417,19 +423,15 @@ void node_learner_return(struct node_learner *l, uint64_t number)
 {
     const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
     bool memory = true;
-    struct node_round round = {.returns = true,
-                               .model = copy_of(l, kernels, l->vectors.model, &memory),
-                               .second_moment = copy_of(l, kernels, l->vectors.second_moment, &memory),
-                               .correction = l->vectors.correction,
-                               .round = number};
+    struct node_round round = {.kind = NODE_ROUND_RETURN, .round = number};
+    copy_model(l, kernels, &round.at.vectors, &memory);
     BASE_ASSERT(memory); // a node that has diverged must not go on as it is
     finish_round(l, &round);
     note_checkpoint(l, &round);
     gossip_rounds_returned(&l->rounds);
     l->account = (struct gossip_round_account){0}; // it met nobody
     l->round_is_over = true;
-    free(round.model);
-    free(round.second_moment);
+    free_model(&round.at.vectors);
 }
 
 static void give_up_merge(struct node_learner *l)
@@ -447,15 +449,14 @@ bool node_learner_merge(struct node_learner *l, bool gives, float **model)
     bool memory = true;
     if (l->options.trainee)
         node_built_in_fetch(l->options.trainee);
-    struct node_round round = {
-        .merge = true, .gives = gives, .model = copy_of(l, kernels, l->vectors.model, &memory), .pace = 1};
+    struct node_round round = {.kind = NODE_ROUND_MERGE, .gives = gives, .pace = 1};
+    *model = round.at.vectors.model = copy_of(l, kernels, l->vectors.model, &memory);
     node_learner_tell(l, "merging", true);
     if (memory)
         finish_round(l, &round);
     else
         give_up_merge(l);
-    *model = round.model;
-    return round.merged;
+    return round.done;
 }
 
 void node_learner_put(struct node_learner *l, float *model)

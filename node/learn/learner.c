@@ -18,7 +18,7 @@ static struct train_score evaluate(struct node_learner *l)
     struct train_score m = {NAN, NAN, NAN};
     if (!l->options.trainee || !l->options.test || l->options.test->examples == 0)
         return m;
-    BASE_ASSERT(l->options.model && l->rounds.complete); // half a snapshot is not measured
+    BASE_ASSERT(l->options.model && gossip_rounds_complete(&l->rounds)); // half a snapshot is not measured
     size_t bytes = l->learner.parameters * sizeof(float);
     const struct kernels *kernels = train_model_kernels(l->options.model);
     node_built_in_fetch(l->options.trainee);
@@ -36,7 +36,7 @@ static void write_row(struct node_learner *l, struct train_score measured, const
                       const struct gossip_round_account *account)
 {
     struct timespec now;
-    BASE_ASSERT(l->rounds.complete);
+    BASE_ASSERT(gossip_rounds_complete(&l->rounds));
     clock_gettime(CLOCK_REALTIME, &now);
     struct node_metrics_row row = {
         .time = (double)now.tv_sec + (double)now.tv_nsec / (double)NODE_SECOND_NS,
@@ -166,7 +166,6 @@ static void adopt(struct node_learner *l, const struct gossip_rounds_next *next)
 static void tell_finished(struct node_learner *l)
 {
     struct node_message *finished = node_message_new(NODE_MESSAGE_FINISHED);
-    finished->as.alone = l->rounds.ended_alone;
     BASE_ASSERT(!l->told_finished);
     l->told_finished = true;
     node_learner_post(l, finished);
@@ -242,7 +241,7 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
         snprintf(cause, bytes, "%s", l->refused);
     else if (l->checkpoint_failed)
         snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
-    else if (l->rounds.ended_alone && l->rounds.model == GOSSIP_ROUNDS_BEREFT)
+    else if (l->rounds.model == GOSSIP_ROUNDS_FORSAKEN)
         snprintf(cause, bytes, "all others have finished, and the model of none of them could be fetched");
 }
 
@@ -250,10 +249,10 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
 // is not a state, and training must not continue from the state that it was to replace.
 static int finish(struct node_learner *l, int status)
 {
-    if (!l->rounds.complete)
+    if (!gossip_rounds_complete(&l->rounds))
         return status;
     struct train_score measured = evaluate(l);
-    write_row(l, measured, l->rounds.orders.stop ? "stopped" : "finished", NULL);
+    write_row(l, measured, gossip_rounds_stops(&l->rounds) ? "stopped" : "finished", NULL);
     node_learner_tell(l, l->state, true);
     tell_merged(l, measured);
     tell_result(l, measured);

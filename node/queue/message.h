@@ -8,6 +8,7 @@
 #include "gossip/exchange/exchange.h"
 #include "gossip/exchange/tell.h"
 #include "gossip/graph/graph.h"
+#include "gossip/host/average.h"
 #include "gossip/id.h"
 #include "gossip/life/life.h"
 #include "gossip/life/rounds.h"
@@ -38,8 +39,8 @@ enum node_message_kind {
     NODE_MESSAGE_LIVE,          // as.live: an event for the life, of worker or learner
     // learner -> loop
     NODE_MESSAGE_PROGRESS, // progress; bytes: the latest line of metrics.jsonl, a text
-    NODE_MESSAGE_FINISHED, // the last step is done: tell the peers, and answer them until they are done too
-                           // or linger has passed. as.alone: steps were left, but all others have finished
+    NODE_MESSAGE_FINISHED, // the last step is done, or it ended alone: tell the peers, and answer them until
+                           // they are done too or linger has passed
     NODE_MESSAGE_LEFT,     // final checkpoint written: end the loop when the links are flushed; as.left
     // owner of the threads -> loop
     NODE_MESSAGE_LEAVE_CLUSTER, // as on SIGTERM
@@ -95,26 +96,24 @@ struct node_progress {
     double own_accuracy; // then: of its own final model; NAN: not measured
 };
 
+enum node_round_kind {
+    NODE_ROUND_MEET,   // a boundary: gossip_average_round
+    NODE_ROUND_RETURN, // replace the model of the exchange by these vectors, those of `round`
+    NODE_ROUND_FETCH,  // fill the vectors from a donor's snapshot; round and step become its
+    NODE_ROUND_MERGE,  // merge the model with those of the other nodes
+};
 struct node_round { // one rendezvous of learner and worker
-    struct gossip_rounds_meet meet;
-    uint64_t pace_ns; // time of one local step of this node; 0: not known yet
-    // In the memory of the exchange's kernels; to be filled (fetch), model and second moment are ordinary.
-    float *model, *second_moment, *correction;
-    bool correction_stays; // struct gossip_exchange_event
-    float *outer,
-        *round_start;         // outer momentum and its x0, or NULL: for donors, checkpoints and when fetching
-    struct gossip_blob *blob; // of the program that trains, or NULL: for donors and when fetching
-    bool scaled;              // `blob` is the scaling of the data
-    uint64_t step;            // local steps done
-    bool returns;             // replace the model of the exchange by these vectors, those of `round`
-    bool fetch;               // fill the vectors from a donor's snapshot instead; round and step become its
-    bool fetched;             // out: that is done; false: it was ended before
-    bool merge, gives;        // merge the model (in ordinary memory) with those of the other nodes; it counts
-    bool merged;              // out: `model` is that of all nodes; else this node's own with the last updates
-    bool checkpoint;          // begin a checkpoint while nothing changes
-    bool checkpoint_wanted;   // out: begin one at the next boundary
-    uint64_t round;           // out: completed rounds to continue from; with a snapshot, its donor's
-    bool met;                 // out: the exchange of this round was made, or none was due
+    enum node_round_kind kind;
+    // `others` is the worker's. MEET: vectors in the memory of the exchange's kernels; FETCH and MERGE: model
+    // and second moment are in ordinary memory.
+    struct gossip_average_round at;
+    uint64_t step;          // local steps done
+    bool gives;             // MERGE: the model counts in the mean
+    bool done;              // out. FETCH: the vectors are a donor's; MERGE: the model is that of all nodes
+    bool checkpoint;        // begin a checkpoint while nothing changes
+    bool checkpoint_wanted; // out: begin one at the next boundary
+    uint64_t round;         // out: completed rounds to continue from; with a snapshot, its donor's
+    bool met;               // out: the exchange of this round was made, or none was due
     struct gossip_round_account account;  // out, of a round that meets
     struct gossip_exchange_totals totals; // out
     double pace;                          // out: of this node's steps over the median of its neighbours'
@@ -133,7 +132,6 @@ struct node_message {
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE
-        bool alone;                     // FINISHED
         struct {                        // LEFT
             int exit_status;
             char cause[256]; // of a status that is not 0, if the learner knows it

@@ -171,26 +171,6 @@ static void test_broken_links_heal_exactly(void **state)
     net_destroy(net);
 }
 
-// The counterpart: without the sequence check the same losses leave the ends with different references, and
-// consensus stalls.
-static void test_without_sequence_check_consensus_stalls(void **state)
-{
-    enum { N = 8, D = 400 };
-    struct gossip_exchange_options options = defaults(0.05f, KERNELS_INT8);
-
-    (void)state;
-    options.mutate_ignore_sequence = true;
-    struct net *net = net_create(N, D, TOPOLOGY_BUTTERFLY, net_seed(9), &options);
-    net_link_all(net);
-    fill_normal(net);
-    shuffle_loss(net, 300, 0.05);
-    for (uint64_t round = 301; round <= 2000; round++)
-        net_round_all(net, round);
-    printf("sequence check off: energy an element stays at %.2g\n", net_energy(net) / (N * D));
-    assert_true(net_energy(net) / (N * D) > 1e-6);
-    net_destroy(net);
-}
-
 static void test_second_moments_average(void **state)
 {
     enum { N = 4, D = 300 };
@@ -263,7 +243,6 @@ int main(void)
         cmocka_unit_test(test_butterfly_of_16_reaches_consensus),
         cmocka_unit_test(test_a_ring_of_any_size_reaches_consensus),
         cmocka_unit_test(test_broken_links_heal_exactly),
-        cmocka_unit_test(test_without_sequence_check_consensus_stalls),
         cmocka_unit_test(test_second_moments_average),
         cmocka_unit_test(test_second_moments_stay_above_zero),
     };

@@ -69,18 +69,10 @@ static size_t edges(const void *owner)
     return ((const struct life_world *)owner)->n_edges;
 }
 
-static bool edge(const void *owner, size_t index, struct gossip_id *peer)
+static void edge(const void *owner, size_t index, struct gossip_edge_info *info)
 {
-    *peer = ((const struct life_world *)owner)->edge[index];
-    return true;
-}
-
-static bool apart(const void *owner, size_t index, uint64_t scaling[2])
-{
-    (void)owner;
-    (void)index;
-    (void)scaling;
-    return false;
+    *info = (struct gossip_edge_info){.peer = ((const struct life_world *)owner)->edge[index],
+                                      .state = GOSSIP_EDGE_LIVE};
 }
 
 const struct gossip_life_world *life_world_table(const struct life_world *world)
@@ -88,7 +80,7 @@ const struct gossip_life_world *life_world_table(const struct life_world *world)
     static struct gossip_life_edges of;
     static struct gossip_life_world table;
 
-    of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge, .apart = apart};
+    of = (struct gossip_life_edges){.owner = world, .count = edges, .at = edge};
     table = (struct gossip_life_world){.owner = world,
                                        .edges = &of,
                                        .members = members,

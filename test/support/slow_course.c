@@ -202,7 +202,7 @@ static void finish(void *owner, size_t host, const struct gossip_rounds *rounds)
 {
     struct course *course = owner;
 
-    course->sim_trainer[host].ended = !rounds->orders.stop;
+    course->sim_trainer[host].ended = !gossip_rounds_stops(rounds);
 }
 
 static float rate_at(uint64_t step)

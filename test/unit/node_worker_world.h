@@ -124,11 +124,10 @@ static void take_round_done(struct bench *bench, const struct node_round *round)
 
 static struct node_round round_of(struct bench *bench, uint64_t number)
 {
-    return (struct node_round){.meet = {.round = number, .meets = true, .step_scale = 0.1f},
-                               .model = bench->model,
-                               .correction = bench->correction,
-                               .outer = bench->outer,
-                               .step = 10 * number};
+    return (struct node_round){
+        .at.meet = {.round = number, .meets = true, .step_scale = 0.1f},
+        .at.vectors = {.model = bench->model, .correction = bench->correction, .outer = bench->outer},
+        .step = 10 * number};
 }
 
 static void settle_round(struct bench *bench, uint64_t number, bool checkpoint)

@@ -232,10 +232,10 @@ static void pair(struct node *node, float first, float second)
 
 static void begin_round(struct node *node, uint64_t round, bool meets)
 {
-    const struct gossip_average_round meet = {.meet = {.round = round, .meets = meets, .step_scale = 0.1f},
-                                              .others = true,
-                                              .model = node->model,
-                                              .correction = node->correction};
+    const struct gossip_average_round meet = {
+        .meet = {.round = round, .meets = meets, .step_scale = 0.1f},
+        .others = true,
+        .vectors = {.model = node->model, .correction = node->correction}};
     gossip_average_round(node->average, &meet);
     act(node);
 }
@@ -316,7 +316,7 @@ static void after_the_last_boundary_nothing_is_answered(void **state)
     struct node node[2];
     (void)state;
     pair(node, 0, 0);
-    last.model = node[0].model;
+    last.vectors.model = node[0].model;
     gossip_average_round(node[0].average, &last);
     act(&node[0]);
     assert_int_equal(taken(&node[0], GOSSIP_AVERAGE_DONE)->round, 1);

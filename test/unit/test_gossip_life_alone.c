@@ -137,7 +137,7 @@ static void the_last_node_fetches_the_finished_model(void **state)
     fetched(1000);
     assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
     assert_false(w.learner_paused); // it waits for nothing more
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     assert_true(w.learner_leaves);
 }
 

@@ -15,7 +15,7 @@ static void a_finished_node_lingers_while_others_train(void **state)
     (void)state;
     life_world_init(&w);
     life_world_train(&w);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     assert_int_equal(state_of(), GOSSIP_LIFE_FINISHED);
     life_world_pass(&w, 9 * SECOND);
     assert_false(w.learner_leaves);
@@ -56,7 +56,7 @@ static void lingers_for_a_member_that_fetches(void **state)
     for (size_t i = 1; i < w.count; i++)
         life_world_flags(&w, i, FINISHED);
     life_world_flags(&w, 1, 0);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     life_world_pass(&w, 9 * SECOND);
     assert_false(w.learner_leaves);
     life_world_flags(&w, 1, FINISHED);

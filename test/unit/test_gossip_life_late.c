@@ -218,7 +218,7 @@ static int ends_alone(void)
     assert_int_equal(gossip_life_state(w.life), GOSSIP_LIFE_TRAINING);
     life_world_tell(
         &w, (struct gossip_life_event){.kind = GOSSIP_LIFE_PROGRESS, .round = 1000, .step = w.options.steps});
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     life_world_pass(&w, SECOND);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
     life_world_pass(&w, SECOND);
@@ -258,7 +258,7 @@ static void a_node_whose_peers_have_died_has_met_them(void **state)
     life_world_look(&w);
     life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
     life_world_pass(&w, 31 * SECOND);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     life_world_pass(&w, SECOND);
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WRITTEN});
     life_world_pass(&w, SECOND);

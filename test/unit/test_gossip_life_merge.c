@@ -19,7 +19,7 @@ static void all_finish(void)
 {
     for (size_t i = 1; i < w.count; i++)
         life_world_flags(&w, i, FINISHED);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
 }
 
 static size_t among(void)
@@ -69,7 +69,7 @@ static void one_that_finishes_later_is_among_them(void **state)
     begin(true);
     for (size_t i = 2; i < w.count; i++)
         life_world_flags(&w, i, FINISHED);
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     life_world_pass(&w, 9 * SECOND);
     assert_int_equal(state_of(), GOSSIP_LIFE_FINISHED); // it lingers first
     life_world_pass(&w, 2 * SECOND);
@@ -91,7 +91,7 @@ static void nothing_is_merged_where_there_is_nothing_to_merge(void **state)
     begin(true);
     for (size_t i = 1; i < w.count; i++)
         w.member[i].info.state = GOSSIP_MEMBER_DEAD;
-    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE});
     life_world_look(&w);
     assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
 }

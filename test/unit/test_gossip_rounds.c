@@ -155,7 +155,7 @@ static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(v
         if (given)
             want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
         assert_true(want_meet(&rounds, given ? 5 : 2).finished); // its own model if no node has one
-        assert_int_equal(rounds.ended_alone, !given);
+        assert_int_equal(rounds.model, given ? GOSSIP_ROUNDS_BORROWED : GOSSIP_ROUNDS_FORSAKEN);
         gossip_rounds_met(&rounds, given ? 5 : 2, true, false);
         want_adopt(&rounds, GOSSIP_LEARNER_COLLECTED, given ? STEPS : 10);
         order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_LEAVE});
@@ -226,7 +226,6 @@ static void a_node_that_diverged_fetches_if_it_is_told_to(void **state)
     want_meet(&rounds, 3);
 }
 
-// Any orders at any moment, and any answers.
 // It has no steps for another boundary, and an exchange without steps would be one too many.
 static void a_program_that_leaves_is_at_no_further_boundary(void **state)
 {
@@ -243,6 +242,7 @@ static void a_program_that_leaves_is_at_no_further_boundary(void **state)
     assert_true(last.last && !last.meets && !last.open);
 }
 
+// Any orders at any moment, and any answers.
 static void any_sequence_of_orders_comes_to_an_end(void **state)
 {
     struct base_rng rng;
@@ -266,7 +266,7 @@ static void any_sequence_of_orders_comes_to_an_end(void **state)
         for (int i = 0; i < 400 && !over; i++) {
             unsigned kinds = i < 300 ? 40 : 6; // at last, many of them
             unsigned kind = (unsigned)base_rng_below(&rng, kinds);
-            if (kind <= GOSSIP_ORDER_LEAVE)
+            if (kind <= GOSSIP_ORDER_STOP)
                 order(&rounds, (struct gossip_order){.kind = (enum gossip_order_kind)kind,
                                                      .fetch = base_rng_below(&rng, 2),
                                                      .on = base_rng_below(&rng, 2),

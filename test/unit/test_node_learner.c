@@ -12,10 +12,10 @@
 static void pass_round(struct bench *bench, uint64_t number, bool meets, uint64_t step)
 {
     struct node_round *round = take_round(bench);
-    assert_int_equal(round->meet.round, number);
-    assert_int_equal(round->meet.meets, meets);
+    assert_int_equal(round->at.meet.round, number);
+    assert_int_equal(round->at.meet.meets, meets);
     assert_int_equal(round->step, step);
-    assert_false(round->fetch);
+    assert_int_equal(round->kind, NODE_ROUND_MEET);
     answer(bench, round);
 }
 
@@ -23,15 +23,15 @@ static void pass_round(struct bench *bench, uint64_t number, bool meets, uint64_
 static void give_snapshot(struct bench *bench, uint64_t done, uint64_t step)
 {
     struct node_round *round = take_round(bench);
-    assert_true(round->fetch);
-    assert_non_null(round->second_moment);
+    assert_int_equal(round->kind, NODE_ROUND_FETCH);
+    assert_non_null(round->at.vectors.second_moment);
     // an incomplete snapshot must not be in the node's own vectors
-    assert_ptr_not_equal(round->outer, bench->outer);
+    assert_ptr_not_equal(round->at.vectors.outer, bench->outer);
     for (size_t i = 0; i < D; i++)
-        round->model[i] = round->second_moment[i] = round->outer[i] = 1;
+        round->at.vectors.model[i] = round->at.vectors.second_moment[i] = round->at.vectors.outer[i] = 1;
     round->round = done;
     round->step = step;
-    round->fetched = true;
+    round->done = true;
     answer(bench, round);
 }
 
@@ -58,16 +58,14 @@ static void linger_with(struct bench *bench, uint64_t step, uint64_t own_steps)
 }
 
 // From the last step to the end; a node that is left alone may have an earlier last step.
-static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, uint64_t own_steps, bool alone)
+static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, uint64_t own_steps)
 {
     pass_round(bench, done, false, step);
     linger_with(bench, step, own_steps);
-    struct node_message *finished = take_told(bench, NODE_MESSAGE_FINISHED);
-    assert_int_equal(finished->as.alone, alone);
-    node_message_free(finished);
+    node_message_free(take_told(bench, NODE_MESSAGE_FINISHED));
     order(bench, GOSSIP_ORDER_LEAVE, false);
     struct node_round *round = take_round(bench);
-    assert_true(round->checkpoint && round->meet.last && !round->meet.meets);
+    assert_true(round->checkpoint && round->at.meet.last && !round->at.meet.meets);
     assert_int_equal(round->step, step);
     answer(bench, round);
     struct node_message *left = take_told(bench, NODE_MESSAGE_LEFT);
@@ -77,7 +75,7 @@ static void pass_end_at(struct bench *bench, uint64_t done, uint64_t step, uint6
 
 static void pass_end(struct bench *bench, uint64_t done, uint64_t own_steps)
 {
-    pass_end_at(bench, done, STEPS, own_steps, false);
+    pass_end_at(bench, done, STEPS, own_steps);
 }
 
 static void a_learner_trains_to_the_last_step(void **state)
@@ -102,12 +100,13 @@ static void a_late_joiner_continues_at_the_step_of_the_snapshot(void **state)
     give_snapshot(&bench, 31, 90);
     wait_for_state(&bench, "training");
     struct node_round *round = take_round(&bench);
-    assert_int_equal(round->meet.round, 32);
+    assert_int_equal(round->at.meet.round, 32);
     assert_int_equal(round->step, 95);
-    assert_true(round->meet.step_scale > 0.0249f &&
-                round->meet.step_scale < 0.0251f);                 // at half the rate, by the schedule
-    assert_true(round->model[0] > 0.2f && round->model[0] < 0.8f); // 1 - outer momentum * 1, and a few steps
-    assert_true(round->second_moment[0] > 0.9f);                   // if it had begun again it would be near 0
+    assert_true(round->at.meet.step_scale > 0.0249f &&
+                round->at.meet.step_scale < 0.0251f); // at half the rate, by the schedule
+    assert_true(round->at.vectors.model[0] > 0.2f &&
+                round->at.vectors.model[0] < 0.8f);         // 1 - outer momentum * 1, and a few steps
+    assert_true(round->at.vectors.second_moment[0] > 0.9f); // if it had begun again it would be near 0
     answer(&bench, round);
     pass_round(&bench, 33, true, 100);
     pass_end(&bench, 33, 2 * LOCAL);
@@ -139,7 +138,7 @@ static void orders_take_effect_at_the_next_boundary(void **state)
     wait_for_state(&bench, "paused");
     order(&bench, GOSSIP_ORDER_PAUSE, false);
     round = take_round(&bench);
-    assert_false(round->meet.meets);
+    assert_false(round->at.meet.meets);
     answer(&bench, round);
     round = take_round(&bench);
     assert_int_equal(round->step, 2 * LOCAL);
@@ -168,7 +167,7 @@ static void a_node_that_is_left_alone_ends_at_the_next_boundary(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, GOSSIP_ORDER_ALONE, false); // in the middle of a rendezvous
     answer(&bench, round);
-    pass_end_at(&bench, 2, 2 * LOCAL, 2 * LOCAL, true);
+    pass_end_at(&bench, 2, 2 * LOCAL, 2 * LOCAL);
     bench_destroy(&bench);
 }
 
@@ -180,7 +179,7 @@ static void a_node_that_fetches_and_is_left_alone_takes_no_step(void **state)
     order(&bench, GOSSIP_ORDER_START, true);
     order(&bench, GOSSIP_ORDER_ALONE, false);
     give_snapshot(&bench, 18, 90);
-    pass_end_at(&bench, 18, 90, 0, true);
+    pass_end_at(&bench, 18, 90, 0);
     bench_destroy(&bench);
 }
 
@@ -208,7 +207,7 @@ static void a_stop_ends_a_fetch_and_leaves_no_checkpoint(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, GOSSIP_ORDER_STOP, false);
     node_message_free(boxes_take(&bench.boxes, NODE_MESSAGE_GIVE_UP));
-    round->fetched = false;
+    round->done = false;
     answer(&bench, round);
     struct node_message *message = take_told(&bench, NODE_MESSAGE_LEFT);
     assert_int_equal(message->as.left.exit_status, 0);

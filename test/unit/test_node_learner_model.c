@@ -20,7 +20,7 @@ static struct node_progress stop(struct bench *bench)
     order(bench, GOSSIP_ORDER_STOP, false);
     while (!last) {
         struct node_round *round = take_round(bench);
-        last = round->meet.last;
+        last = round->at.meet.last;
         answer(bench, round);
     }
     for (bool left = false; !left;) {
@@ -54,9 +54,9 @@ static void a_slow_node_takes_larger_steps(void **state)
         double expected = LOCAL * 0.01;
         for (size_t i = 0; i < sizeof pace / sizeof *pace; i++) {
             struct node_round *round = take_round(&bench);
-            assert_true((double)round->meet.step_scale > 0.9999 * expected &&
-                        (double)round->meet.step_scale < 1.0001 * expected);
-            assert_true(round->pace_ns > 0);
+            assert_true((double)round->at.meet.step_scale > 0.9999 * expected &&
+                        (double)round->at.meet.step_scale < 1.0001 * expected);
+            assert_true(round->at.pace_ns > 0);
             round->pace = pace[i];
             expected = LOCAL * 0.01 * (scales ? pace[i] : 1);
             answer(&bench, round);
@@ -84,9 +84,9 @@ static void each_round_pulls_back_to_its_own_beginning(void **state)
     for (int i = 1; i <= 3; i++) {
         struct node_round *round = take_round(&bench);
         for (size_t j = 0; j < D; j++) {
-            assert_true(round->model[j] > 100 * (float)(i - 1) - 2 &&
-                        round->model[j] < 100 * (float)(i - 1) + 2);
-            round->model[j] += 100;
+            assert_true(round->at.vectors.model[j] > 100 * (float)(i - 1) - 2 &&
+                        round->at.vectors.model[j] < 100 * (float)(i - 1) + 2);
+            round->at.vectors.model[j] += 100;
         }
         answer(&bench, round);
     }
@@ -127,7 +127,7 @@ static bool all_finite(const float *values)
 static void roll_back(struct bench *bench, struct node_round *round)
 {
     for (size_t i = 0; i < D; i++)
-        round->model[i] = 0.25f;
+        round->at.vectors.model[i] = 0.25f;
     answer(bench, round);
 }
 
@@ -139,21 +139,22 @@ static void ten_non_finite_rounds_in_a_row_end_the_node(void **state)
     bench_create_as(&bench, spoiled);
     order(&bench, GOSSIP_ORDER_START, false);
     struct node_round *round = take_round(&bench);
-    assert_true(round->checkpoint && !round->meet.unusable && all_finite(round->model));
+    assert_true(round->checkpoint && !round->at.meet.unusable && all_finite(round->at.vectors.model));
     bench.data.x[0] = NAN;
     answer(&bench, round);
     for (unsigned i = 1; i <= GOSSIP_ROUNDS_UNUSABLE_MAX; i++) {
         round = take_round(&bench);
-        assert_int_equal(round->meet.round, i + 1);
-        assert_true(round->meet.unusable && round->meet.meets && !round->checkpoint);
+        assert_int_equal(round->at.meet.round, i + 1);
+        assert_true(round->at.meet.unusable && round->at.meet.meets && !round->checkpoint);
         roll_back(&bench, round);
     }
     round = take_round(&bench);
-    assert_true(round->meet.last && round->checkpoint && !round->meet.unusable);
+    assert_true(round->at.meet.last && round->checkpoint && !round->at.meet.unusable);
     struct train_state_vector vectors[4];
     assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
-    assert_true(all_finite(round->model) && all_finite(round->outer) && all_finite(vectors[0].values));
-    assert_true(round->model[3] == 0.25f && vectors[0].values[3] == 0);
+    assert_true(all_finite(round->at.vectors.model) && all_finite(round->at.vectors.outer) &&
+                all_finite(vectors[0].values));
+    assert_true(round->at.vectors.model[3] == 0.25f && vectors[0].values[3] == 0);
     answer(&bench, round);
     struct node_message *left = take_told(&bench, NODE_MESSAGE_LEFT);
     assert_int_equal(left->as.left.exit_status, 1);
@@ -171,12 +172,12 @@ static void one_round_that_is_not_finite_is_discarded(void **state)
     bench.data.x[0] = NAN;
     answer(&bench, round);
     round = take_round(&bench);
-    assert_true(round->meet.unusable);
+    assert_true(round->at.meet.unusable);
     bench.data.x[0] = 0;
     roll_back(&bench, round);
     round = take_round(&bench);
-    assert_false(round->meet.unusable);
-    assert_true(all_finite(round->model) && round->step == 3 * LOCAL); // the schedule has advanced
+    assert_false(round->at.meet.unusable);
+    assert_true(all_finite(round->at.vectors.model) && round->step == 3 * LOCAL); // the schedule has advanced
     answer(&bench, round);
     struct node_progress told = stop(&bench);
     assert_int_equal(told.rollbacks, 1);
@@ -193,7 +194,7 @@ static void a_checkpoint_that_failed_is_tried_again_once_and_then_seldom(void **
         uint64_t number = 0;
         struct node_round *round = take_round(&bench);
         for (; !round->checkpoint; round = take_round(&bench)) {
-            assert_int_equal(round->meet.round, ++number);
+            assert_int_equal(round->at.meet.round, ++number);
             answer(&bench, round);
         }
         round->checkpoint_error = fails ? BASE_EIO : BASE_OK;
@@ -227,17 +228,17 @@ static void an_incomplete_snapshot_leaves_the_node_unchanged(void **state)
     struct node_round *round = take_round(&bench);
     order(&bench, GOSSIP_ORDER_ALONE, true);
     float before[D];
-    memcpy(before, round->model, sizeof before);
+    memcpy(before, round->at.vectors.model, sizeof before);
     answer(&bench, round);
     round = take_round(&bench);
-    assert_true(round->fetch);
+    assert_int_equal(round->kind, NODE_ROUND_FETCH);
     for (size_t i = 0; i < D; i++)
-        round->model[i] = round->second_moment[i] = round->outer[i] = NAN;
+        round->at.vectors.model[i] = round->at.vectors.second_moment[i] = round->at.vectors.outer[i] = NAN;
     answer(&bench, round); // and the donor is gone
     round = take_round(&bench);
-    assert_true(round->meet.finished && !round->meet.meets);
-    assert_memory_equal(round->model, before, sizeof before);
-    assert_true(all_finite(round->outer) && all_finite(round->second_moment));
+    assert_true(round->at.meet.finished && !round->at.meet.meets);
+    assert_memory_equal(round->at.vectors.model, before, sizeof before);
+    assert_true(all_finite(round->at.vectors.outer) && all_finite(round->at.vectors.second_moment));
     answer(&bench, round);
     node_message_free(take_told(&bench, NODE_MESSAGE_FINISHED));
     order(&bench, GOSSIP_ORDER_LEAVE, false);
@@ -263,14 +264,14 @@ static void a_fetched_model_has_no_old_momentum(void **state)
     take_give_up(&bench);
     answer(&bench, round);
     round = take_round(&bench);
-    assert_true(round->fetch);
+    assert_int_equal(round->kind, NODE_ROUND_FETCH);
     for (size_t i = 0; i < D; i++) {
-        round->model[i] = 0;
-        round->outer[i] = 0;
+        round->at.vectors.model[i] = 0;
+        round->at.vectors.outer[i] = 0;
     }
     round->round = 9;
     round->step = 45;
-    round->fetched = true;
+    round->done = true;
     order(&bench, GOSSIP_ORDER_PAUSE, true); // to look before a step is taken
     answer(&bench, round);
     round = take_round(&bench);
@@ -278,7 +279,7 @@ static void a_fetched_model_has_no_old_momentum(void **state)
     assert_int_equal(train_trainer_state_vectors(bench.trainer, vectors), 1);
     for (size_t i = 0; i < D; i++)
         assert_true(vectors[0].values[i] == 0 && bench.round_start[i] == 0);
-    assert_int_equal(round->meet.round, 9);
+    assert_int_equal(round->at.meet.round, 9);
     answer(&bench, round);
     (void)stop(&bench);
 }
@@ -300,8 +301,8 @@ static void a_model_is_measured_on_the_test_set(void **state)
     answer(&bench, take_round(&bench));
     struct node_round *round = take_round(&bench); // the first one is measured
     for (size_t i = 0; i < D; i++)
-        round->model[i] = 0;
-    round->model[D - 1] =
+        round->at.vectors.model[i] = 0;
+    round->at.vectors.model[D - 1] =
         1; // the bias of class 1: always predicted, never right in the test set, half the time in the other
     answer(&bench, round);
     assert_true(stop(&bench).accuracy == 0);

@@ -196,7 +196,7 @@ static enum base_error write_slowly(void *context, const struct node_round *roun
     struct node_message *message;
     bool told = false;
     (void)why;
-    assert_true(round->meet.last);
+    assert_true(round->at.meet.last);
     while ((message = node_mailbox_take(bench->loop, 0))) {
         told |= message->kind == NODE_MESSAGE_LIVE && message->as.live.kind == GOSSIP_LIFE_FROZEN;
         node_message_free(message);
@@ -214,8 +214,8 @@ static void the_end_is_told_before_the_last_checkpoint(void **state)
                    &(struct node_worker_options){.checkpoint = write_slowly, .checkpoint_context = &bench});
     settle_round(&bench, 1, false);
     struct node_round round = round_of(&bench, 1);
-    round.meet.meets = false;
-    round.meet.last = round.checkpoint = true;
+    round.at.meet.meets = false;
+    round.at.meet.last = round.checkpoint = true;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
     assert_int_equal(round.checkpoint_error, BASE_OK);

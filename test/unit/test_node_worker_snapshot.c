@@ -88,7 +88,7 @@ static void a_learner_that_stands_still_also_gives_its_model(void **state)
     bench.model[0] = 7;
     bench.outer[0] = 8;
     struct node_round round = round_of(&bench, 5);
-    round.meet.meets = false; // round 5 was the last one
+    round.at.meet.meets = false; // round 5 was the last one
     round.step = 50;
     post_round(&bench, &round);
     take_round_done(&bench, &round);
@@ -148,7 +148,7 @@ static void check_fetched(struct bench *bench, struct node_round *round)
 {
     take_fetched(bench, true);
     take_round_done(bench, round);
-    assert_true(round->fetched);
+    assert_true(round->done);
     assert_int_equal(round->round, 30);
     assert_int_equal(round->step, 300);
     for (size_t i = 0; i < D; i++) {
@@ -161,7 +161,7 @@ static void check_fetched(struct bench *bench, struct node_round *round)
 static void begin_fetch(struct bench *bench, struct node_round *round)
 {
     *round = round_of(bench, 1);
-    round->fetch = true;
+    round->kind = NODE_ROUND_FETCH;
     post_round(bench, round);
     take_live(bench, GOSSIP_LIFE_WANTS);
 }
@@ -303,7 +303,7 @@ static void a_fetch_can_be_ended(void **state)
     answer(&bench, 2, true);
     post_life(&bench, (struct gossip_life_action){.kind = GOSSIP_LIFE_END_FETCH}, NULL);
     take_round_done(&bench, &round);
-    assert_false(round.fetched);
+    assert_false(round.done);
     take_fetched(&bench, false);
     begin_fetch(&bench, &round); // the thread ends in the middle of another fetch
     bench_destroy(&bench);
