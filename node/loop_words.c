@@ -80,6 +80,21 @@ static void say_alone(struct node_loop *loop, const struct gossip_life_action *n
     node_cluster_tell(loop->cluster, "alone", line);
 }
 
+static void fail_without_model(struct node_loop *loop, const struct gossip_life_action *notice)
+{
+    if (notice->a)
+        node_loop_fail(
+            loop, "fetch",
+            "the others have finished and are gone, and none of them has sent this node their model "
+            "in %" PRIu64 " s: this node ends without one, as it has not trained",
+            notice->b);
+    else
+        node_loop_fail(loop, "fetch",
+                       "the others train, but for %" PRIu64
+                       " s none of them has sent this node a model: this node ends",
+                       notice->b);
+}
+
 static const char *why_paused(uint64_t bits)
 {
     if (bits & GOSSIP_LIFE_MINORITY)
@@ -269,10 +284,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         say_unheard(loop);
         break;
     case GOSSIP_LIFE_NO_MODEL:
-        node_loop_fail(loop, "fetch",
-                       "the others train, but for %" PRIu64
-                       " s none of them has sent this node a model: this node ends",
-                       notice->b);
+        fail_without_model(loop, notice);
         break;
     case GOSSIP_LIFE_PAUSES:
         node_cluster_tell(loop->cluster, "paused", why_paused(notice->a));
