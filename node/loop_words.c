@@ -178,6 +178,9 @@ static const struct words words_of[] = {
          "%" PRIu64
          " nodes have finished, and each ends with its own model: with node.linger 0 none waits for "
          "the others (average.finish)"},
+    [GOSSIP_LIFE_UNMERGED] = {LOGGED, BASE_LOG_WARN, "merge",
+                              "no other node that has finished is here: the final model of this node is "
+                              "not merged with that of any other (average.finish)"},
     [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
                               "no edge to any of %" PRIu64
                               " neighbours works: this node averages with no other node; can they reach "
