@@ -199,11 +199,12 @@ static void tell_replaced(const struct node_learner *l, const char *event, const
                    : "");
 }
 
-// A node that has trained, or was resumed, has a model of its own to compare with.
+// A node that has trained, or was resumed, has a model of its own to compare with. Where no round is measured,
+// that may take so long that the node would be far behind again.
 static void fetch(struct node_learner *l)
 {
     struct train_score own = {NAN, NAN, NAN};
-    if (l->rounds.complete && l->rounds.step > 0)
+    if (l->options.config->train.eval_rounds > 0 && l->rounds.complete && l->rounds.step > 0)
         own = evaluate(l);
     if (node_learner_fetch(l) && !isnan(own.accuracy))
         tell_replaced(l, "adopted", "adopted", own, evaluate(l));
