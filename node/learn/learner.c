@@ -199,8 +199,8 @@ static void tell_replaced(const struct node_learner *l, const char *event, const
                    : "");
 }
 
-// A node that has trained, or was resumed, has a model of its own to compare with. Where no round is measured,
-// that may take so long that the node would be far behind again.
+// A node that has trained, or was resumed, has a model of its own to compare with. Where no round is
+// measured, that may take so long that the node would be far behind again.
 static void fetch(struct node_learner *l)
 {
     struct train_score own = {NAN, NAN, NAN};
