@@ -80,6 +80,21 @@ static void say_alone(struct node_loop *loop, const struct gossip_life_action *n
     node_cluster_tell(loop->cluster, "alone", line);
 }
 
+static void fail_without_model(struct node_loop *loop, const struct gossip_life_action *notice)
+{
+    if (notice->a)
+        node_loop_fail(
+            loop, "fetch",
+            "the others have finished and are gone, and none of them has sent this node their model "
+            "in %" PRIu64 " s: this node ends without one, as it has not trained",
+            notice->b);
+    else
+        node_loop_fail(loop, "fetch",
+                       "the others train, but for %" PRIu64
+                       " s none of them has sent this node a model: this node ends",
+                       notice->b);
+}
+
 static const char *why_paused(uint64_t bits)
 {
     if (bits & GOSSIP_LIFE_MINORITY)
@@ -163,6 +178,9 @@ static const struct words words_of[] = {
          "%" PRIu64
          " nodes have finished, and each ends with its own model: with node.linger 0 none waits for "
          "the others (average.finish)"},
+    [GOSSIP_LIFE_UNMERGED] = {LOGGED, BASE_LOG_WARN, "merge",
+                              "no other node that has finished is here: the final model of this node is "
+                              "not merged with that of any other (average.finish)"},
     [GOSSIP_LIFE_ISOLATED] = {TOLD, BASE_LOG_INFO, "isolated",
                               "no edge to any of %" PRIu64
                               " neighbours works: this node averages with no other node; can they reach "
@@ -269,10 +287,7 @@ void node_loop_say(struct node_loop *loop, const struct gossip_life_action *noti
         say_unheard(loop);
         break;
     case GOSSIP_LIFE_NO_MODEL:
-        node_loop_fail(loop, "fetch",
-                       "the others train, but for %" PRIu64
-                       " s none of them has sent this node a model: this node ends",
-                       notice->b);
+        fail_without_model(loop, notice);
         break;
     case GOSSIP_LIFE_PAUSES:
         node_cluster_tell(loop->cluster, "paused", why_paused(notice->a));

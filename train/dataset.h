@@ -16,6 +16,7 @@ struct train_tokens;
 // How a file was divided into examples to train on and examples to test on (train/split.h).
 struct train_split {
     size_t examples, tests; // in the file, and of them held out; examples 0: not divided
+    size_t seen;            // of these: also, with the same values, among those to train on
     uint64_t digest, tests_digest;
     double part;
     uint64_t seed;

@@ -84,6 +84,7 @@ static uint64_t hash_answer(const struct train_dataset *data, size_t i, uint64_t
 struct placed {
     uint64_t hash;
     size_t example;
+    bool copy; // of the one before
 };
 
 static int order_placed(const void *a, const void *b)
@@ -104,7 +105,7 @@ static bool hash_all(const struct train_dataset *data, uint64_t seed, struct pla
                                     data->tokens ? malloc(2 * data->features * sizeof(uint32_t)) : NULL};
     const bool made = (!dense || scratch.keys) && (!data->tokens || scratch.ids);
     for (size_t i = 0; made && i < data->examples; i++)
-        placed[i] = (struct placed){hash_example(data, i, seed, &scratch), i};
+        placed[i] = (struct placed){.hash = hash_example(data, i, seed, &scratch), .example = i};
     free(scratch.keys);
     free(scratch.ids);
     if (made)
@@ -114,6 +115,7 @@ static bool hash_all(const struct train_dataset *data, uint64_t seed, struct pla
         copies = i > 0 && placed[i].hash == last ? copies + 1 : 0;
         last = placed[i].hash;
         placed[i].hash = base_hash_mix(last + COPY * copies);
+        placed[i].copy = copies > 0;
     }
     return made;
 }
@@ -137,6 +139,19 @@ static void choose(const struct train_dataset *data, double part, const struct p
         is_test[placed[most].example] = false;
 }
 
+// Of the examples that are held out: those that the training has seen.
+static size_t count_seen(const struct placed *placed, size_t n, const bool *is_test)
+{
+    size_t seen = 0, tests = 0, first = 0;
+    for (size_t i = 0; i < n; i++) {
+        first = placed[i].copy ? first : i;
+        tests = (placed[i].copy ? tests : 0) + is_test[placed[i].example];
+        if ((i + 1 == n || !placed[i + 1].copy) && tests < i + 1 - first)
+            seen += tests;
+    }
+    return seen;
+}
+
 enum base_error train_split_draw(const struct train_dataset *data, double part, uint64_t seed, bool *is_test,
                                  struct train_split *split, struct base_reason *why)
 {
@@ -148,7 +163,10 @@ enum base_error train_split_draw(const struct train_dataset *data, double part, 
         return base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", data->examples);
     }
     choose(data, part, placed, is_test);
-    *split = (struct train_split){.examples = data->examples, .part = part, .seed = seed};
+    *split = (struct train_split){.examples = data->examples,
+                                  .seen = count_seen(placed, data->examples, is_test),
+                                  .part = part,
+                                  .seed = seed};
     for (size_t i = 0; i < data->examples; i++) {
         const uint64_t digest = hash_answer(data, placed[i].example, placed[i].hash);
         split->digest += digest;

@@ -397,6 +397,8 @@ void life_consider_waiting(struct gossip_life *life)
     // It was away, and cannot improve the model that all others have finished with.
     if (life_is_alone(life) && life_has_donor(life)) {
         fetch_first(life, GOSSIP_LIFE_OTHERS_FINISHED, &(struct life_progress){life->round, life->step});
+    } else if (life_is_alone(life) && !life->options.resumed && life_came_too_late(life)) {
+        life_abandon(life, GOSSIP_LIFE_NO_MODEL, 1, (life->now_ns - life->begun_ns) / LIFE_SECOND);
     } else {
         tell_unheard(life);
         go(life, joins);

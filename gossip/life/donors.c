@@ -77,6 +77,12 @@ bool life_has_donor(struct gossip_life *life)
     return choose(life, true, chosen) > 0;
 }
 
+// Members that have done their last step are gone with the model, and do not come back as dead ones may.
+bool life_came_too_late(struct gossip_life *life)
+{
+    return life->census.finished > 0 && life->census.busy == 0 && !life_has_donor(life);
+}
+
 // Donors to which no link comes up are replaced by others.
 void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
 {

@@ -146,9 +146,9 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
         life->fetch_ns = life->now_ns;
 }
 
-static void end_without_model(struct gossip_life *life, uint64_t silent_ns)
+static void end_without_model(struct gossip_life *life, bool gone, uint64_t silent_ns)
 {
-    life_tell(life, GOSSIP_LIFE_NO_MODEL, 0, silent_ns / LIFE_SECOND);
+    life_tell(life, GOSSIP_LIFE_NO_MODEL, gone, silent_ns / LIFE_SECOND);
     life_act(life, GOSSIP_LIFE_END_FETCH);
     life_end_fetch(life);
 }
@@ -168,7 +168,7 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
     } else if (own) {
         give_up(life);
     } else {
-        end_without_model(life, silent_ns);
+        end_without_model(life, false, silent_ns);
     }
 }
 
@@ -183,7 +183,7 @@ void life_consider_donors(struct gossip_life *life)
     life_wake(life, life->fetch_ns + FETCH_NS);
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
     if (!own && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all members that had a model may be dead
-        end_without_model(life, silent_ns);
+        end_without_model(life, false, silent_ns);
         return;
     }
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
@@ -198,8 +198,12 @@ void life_consider_donors(struct gossip_life *life)
         life->donor_ns = life->now_ns;
     life_wake(life, life->donor_ns + REMIND_NS);
     life_wake(life, life->now_ns + LIFE_SECOND);
-    if (life->now_ns - life->donor_ns >= REMIND_NS) {
-        life->donor_ns = life->now_ns;
-        life_tell(life, GOSSIP_LIFE_NO_DONOR, 0, 0);
+    if (life->now_ns - life->donor_ns < REMIND_NS)
+        return;
+    if (!own && life_came_too_late(life)) {
+        end_without_model(life, true, life->now_ns - life->donor_ns);
+        return;
     }
+    life->donor_ns = life->now_ns;
+    life_tell(life, GOSSIP_LIFE_NO_DONOR, 0, 0);
 }

@@ -245,9 +245,11 @@ enum gossip_life_notice {        // with its numbers in a and b
     GOSSIP_LIFE_NO_DONOR,        // there is no donor; waiting
     GOSSIP_LIFE_GAVE_UP,         // END_FETCH
     GOSSIP_LIFE_STARVED_BY,      // a: members that sent nothing, b: for how many s; others are asked
-    GOSSIP_LIFE_NO_SCALING,  // this node ends: a resumed member has the scaling that it needs, and does not
-                             // begin to train. a: s waited
-    GOSSIP_LIFE_NO_MODEL,    // END_FETCH, and it has no model of its own. b: s in which no node sent one
+    GOSSIP_LIFE_NO_SCALING, // this node ends: a resumed member has the scaling that it needs, and does not
+                            // begin to train. a: s waited
+    GOSSIP_LIFE_UNMERGED,   // no other node that has finished is here to merge the final models with
+    GOSSIP_LIFE_NO_MODEL, // this node ends: it has no model of its own. b: s in which no node sent one. a: 1:
+                          // all that had one have finished and are gone
     GOSSIP_LIFE_PARTITION,   // half or more of the members that counted are dead
     GOSSIP_LIFE_HEALED,      // majority: it takes the model of the larger side
     GOSSIP_LIFE_PAUSES,      // a: enum gossip_life_pause bits

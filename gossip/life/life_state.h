@@ -212,6 +212,7 @@ void life_consider_news(struct gossip_life *life);
 // donors.c
 bool life_is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id);
 bool life_has_donor(struct gossip_life *life);
+bool life_came_too_late(struct gossip_life *life); // all that had a model have finished and are gone
 void life_pass_over(struct gossip_life *life, const struct gossip_id *id); // for a while
 // The nearest ones; those passed over only if there are no others. Returns their number.
 size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS]);

@@ -40,7 +40,8 @@ static void tell_all(struct gossip_membership *m, struct member *to)
                 continue;
             send(m, to, &packet);
             member_packet_begin(m, &packet, to, PACKET_SYNC_TELL, 0, NULL, sizeof packet.bytes);
-            BASE_ASSERT(put(m, &packet, x)); // into an empty packet
+            const bool fits = put(m, &packet, x);
+            BASE_ASSERT(fits); // into an empty packet
         }
     }
     send(m, to, &packet);

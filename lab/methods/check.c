@@ -11,6 +11,7 @@ static const struct rounds_method *const methods[] = {
     [NODE_METHOD_DILOCO] = &rounds_diloco,         [NODE_METHOD_NOLOCO] = &rounds_noloco,
     [NODE_METHOD_SPARSELOCO] = &rounds_sparseloco, [NODE_METHOD_HELD_REF] = &rounds_held_ref,
 };
+_Static_assert(sizeof methods / sizeof *methods == NODE_METHODS, "a method without its functions");
 
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment)
 {

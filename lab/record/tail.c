@@ -74,6 +74,8 @@ static bool take_regression(const json_t *object, struct lab_row *row)
 static void take_marks(const json_t *object, struct lab_row *row)
 {
     row->merged = json_is_true(json_object_get(object, "merged"));
+    const json_t *own = json_object_get(object, "own_accuracy");
+    row->own_accuracy = json_is_number(own) ? json_number_value(own) : (double)NAN;
     row->diverged = json_is_true(json_object_get(object, "diverged"));
     if (!take_integer(object, "returns", &row->returns))
         row->returns = 0;

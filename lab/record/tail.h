@@ -13,10 +13,11 @@ struct lab_row {
     uint64_t round, step;             // progress: the cluster's, also with an adopted model
     uint64_t own_steps, own_examples; // own work: computed by this node. LAB_NOT_COUNTED: not known
     uint64_t bytes_sent, bytes_received, exchanges, delta_bytes, dense_bytes;
-    uint64_t returns; // to the last good model, of this process
-    bool diverged;    // the loss is far above what it was
-    bool merged;      // the model is that of all nodes
-    double time;      // unix seconds
+    uint64_t returns;    // to the last good model, of this process
+    bool diverged;       // the loss is far above what it was
+    bool merged;         // the model is that of all nodes
+    double own_accuracy; // then: of this node's own final model; NAN: not measured
+    double time;         // unix seconds
     double loss, accuracy, test_loss, consensus,
         rmse;                    // accuracy: of a regression R2; only a regression has an rmse
     bool measured;               // the latest line has an accuracy

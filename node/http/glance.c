@@ -241,8 +241,9 @@ static bool is_refused(const struct node_status *s, struct node_glance *g)
 
 static bool is_minority(const struct node_status *s, struct node_glance *g)
 {
-    const char *then =
-        is(s, "paused") ? "It waits until they are back." : "It continues to train without them.";
+    const char *then = is(s, "paused")      ? "It waits until they are back."
+                       : is(s, "lingering") ? "Training is done."
+                                            : "It continues to train without them.";
     if (s->membership.cut_off)
         return conclude(
             g, NODE_MINORITY,
@@ -462,12 +463,16 @@ static bool has_copied(const struct node_status *s, struct node_glance *g)
 // At the end: is the model of this node its own work, and the one that all have agreed on?
 static bool ends_apart(const struct node_status *s, struct node_glance *g)
 {
-    return is(s, "lingering") && (has_copied(s, g) || was_averaged_little(s, g) || was_away_late(s, g) ||
-                                  is_far_from_neighbours(s, g));
+    return is(s, "lingering") && !s->progress.merged &&
+           (has_copied(s, g) || was_averaged_little(s, g) || was_away_late(s, g) ||
+            is_far_from_neighbours(s, g));
 }
 
 static bool is_finished(const struct node_status *s, struct node_glance *g)
 {
+    if (is(s, "lingering") && s->progress.merged)
+        return conclude(g, NODE_FINISHED,
+                        "Training is done; this node's model is the mean of the final models of all nodes.");
     if (is(s, "lingering"))
         return conclude(g, NODE_FINISHED,
                         "Training is done; this node still answers others that are not done yet.");

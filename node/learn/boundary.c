@@ -79,7 +79,7 @@ void node_learner_note_way(struct node_learner *l, enum gossip_learner_change ch
     const uint64_t all = options->steps < UINT64_MAX ? options->steps / options->local_steps : 0;
     const uint64_t late = all - all / 4, from = l->last_round > late ? l->last_round : late;
     const bool own = change == GOSSIP_LEARNER_EXCHANGED;
-    if (change == GOSSIP_LEARNER_TAKEN)
+    if (change == GOSSIP_LEARNER_TAKEN && !l->merged) // what this node has done is in a merged one
         l->adopted_step = l->rounds.step;
     if (all > 0 && l->rounds.round > from + own)
         l->late_missed += l->rounds.round - from - own;
@@ -391,7 +391,7 @@ static void take_blob(struct node_learner *l, const struct gossip_blob *blob)
 }
 
 // Fetches into separate vectors: half a snapshot is of no use, and this node's own state must stay complete.
-void node_learner_fetch(struct node_learner *l)
+bool node_learner_fetch(struct node_learner *l)
 {
     const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
     struct gossip_blob *blob = l->vectors.blob ? calloc(1, sizeof *blob) : NULL;
@@ -417,6 +417,7 @@ void node_learner_fetch(struct node_learner *l)
     free_model(into);
     free(into->outer);
     free(blob);
+    return round.fetched;
 }
 
 void node_learner_return(struct node_learner *l, uint64_t number)

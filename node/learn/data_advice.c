@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define APART 1000.0 // largest over smallest feature from which on one learning rate does not suit both
+#define COPIES_LEAST 5u
+#define COPIES_PART  0.05   // of the held-out examples
+#define APART        1000.0 // largest over smallest feature from which on one learning rate does not suit both
 
 static void advise_scale(const struct node_config *config, const struct train_dataset *train)
 {
@@ -79,6 +81,19 @@ static void advise_collapse(const struct train_dataset *train)
         name, train->different, train->left);
 }
 
+// Observations of few different values are equal by chance, copies are not: this cannot be told from the
+// file.
+static void advise_copies(const struct train_split *split)
+{
+    if (split->seen < COPIES_LEAST || (double)split->seen < COPIES_PART * (double)split->tests)
+        return;
+    base_log(BASE_LOG_WARN, "data",
+             "%zu of the %zu examples that are held out have the same values as some to train on. If these "
+             "are copies of one observation, test figures are better than on new data: remove copies, or "
+             "give a file of tests",
+             split->seen, split->tests);
+}
+
 void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
                       const struct train_dataset *test)
 {
@@ -86,6 +101,7 @@ void node_data_advise(const struct node_config *config, size_t shard, const stru
     const bool meant = !whole && config->data.partition == NODE_PARTITION_DIRICHLET;
     advise_scale(config, train);
     advise_collapse(train);
+    advise_copies(&train->split);
     if (train->labels)
         advise_classes(train, whole ? "the training examples" : "the training examples of this shard",
                        meant ? BASE_LOG_INFO : BASE_LOG_WARN);

@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 
 #define LEARNER_NICE   5
+#define WORSE_PART     0.01 // of the held-out examples
+#define WORSE_RMSE     1.2
 #define SHARDS_WAIT_NS NODE_SECOND_NS // at the end, for a load that is still under way
 
 static struct train_score evaluate(struct node_learner *l)
@@ -171,6 +173,42 @@ static void tell_finished(struct node_learner *l)
     node_learner_post(l, finished);
 }
 
+// 3 standard errors of a difference, or a point: two parts of a hundred examples say little.
+static bool is_clearly_worse(const struct node_learner *l, struct train_score own, struct train_score now)
+{
+    if (l->regression)
+        return now.rmse > WORSE_RMSE * own.rmse;
+    const double p = own.accuracy, variance = 2 * p * (1 - p) / (double)l->options.test->examples;
+    return own.accuracy - now.accuracy > fmax(WORSE_PART, 3 * sqrt(variance));
+}
+
+// What another model did to the figures of this node's held-out data.
+static void tell_replaced(const struct node_learner *l, const char *event, const char *which,
+                          struct train_score own, struct train_score now)
+{
+    const char *what = l->regression ? "R2" : "accuracy", *unit = l->regression ? "" : "%";
+    const double scale = l->regression ? 1 : 100;
+    if (isnan(own.accuracy))
+        return;
+    const bool worse = is_clearly_worse(l, own, now);
+    base_log(worse ? BASE_LOG_WARN : BASE_LOG_INFO, event,
+             "this node's own model: test loss %.4f, test %s %.2f%s; the %s one: %.4f, %.2f%s%s", own.loss,
+             what, scale * own.accuracy, unit, which, now.loss, scale * now.accuracy, unit,
+             worse ? ": clearly worse on this node's held-out examples. Earlier checkpoints are in node.dir"
+                   : "");
+}
+
+// A node that has trained, or was resumed, has a model of its own to compare with. Where no round is
+// measured, that may take so long that the node would be far behind again.
+static void fetch(struct node_learner *l)
+{
+    struct train_score own = {NAN, NAN, NAN};
+    if (l->options.config->train.eval_rounds > 0 && l->rounds.complete && l->rounds.step > 0)
+        own = evaluate(l);
+    if (node_learner_fetch(l) && !isnan(own.accuracy))
+        tell_replaced(l, "adopted", "adopted", own, evaluate(l));
+}
+
 static void merge(struct node_learner *l, bool gives)
 {
     float *model = NULL;
@@ -206,19 +244,6 @@ static void tell_result(const struct node_learner *l, struct train_score measure
     base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
 }
 
-// What the merge did to the figures of this node's held-out data.
-static void tell_merged(const struct node_learner *l, struct train_score measured)
-{
-    const char *what = l->regression ? "R2" : "accuracy", *unit = l->regression ? "" : "%";
-    const double scale = l->regression ? 1 : 100;
-    if (isnan(l->own.accuracy))
-        return;
-    base_log(BASE_LOG_INFO, "merge",
-             "this node's own model: test loss %.4f, test %s %.2f%s; the merged one: %.4f, %.2f%s",
-             l->own.loss, what, scale * l->own.accuracy, unit, measured.loss, scale * measured.accuracy,
-             unit);
-}
-
 // The cause of an exit status other than 0; "" if the loop knows it.
 static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
 {
@@ -241,8 +266,13 @@ static void tell_cause(const struct node_learner *l, char *cause, size_t bytes)
         snprintf(cause, bytes, "%s", l->refused);
     else if (l->checkpoint_failed)
         snprintf(cause, bytes, "the last checkpoint could not be written; the log says why");
-    else if (l->rounds.model == GOSSIP_ROUNDS_FORSAKEN)
-        snprintf(cause, bytes, "all others have finished, and the model of none of them could be fetched");
+    else if (l->rounds.model == GOSSIP_ROUNDS_FORSAKEN) {
+        snprintf(cause, bytes,
+                 "all others have finished, and the model of none of them could be fetched: this node ends "
+                 "with its own, after %" PRIu64 " steps",
+                 node_learner_own_steps(l));
+        base_log(BASE_LOG_ERROR, "alone", "%s", cause);
+    }
 }
 
 // Makes the last measurement and returns the exit status. Measures nothing after an incomplete snapshot: that
@@ -254,7 +284,7 @@ static int finish(struct node_learner *l, int status)
     struct train_score measured = evaluate(l);
     write_row(l, measured, gossip_rounds_stops(&l->rounds) ? "stopped" : "finished", NULL);
     node_learner_tell(l, l->state, true);
-    tell_merged(l, measured);
+    tell_replaced(l, "merge", "merged", l->own, measured);
     tell_result(l, measured);
     return l->checkpoint_failed || l->refused[0] ? 1 : status;
 }
@@ -273,7 +303,7 @@ static bool carry_out(struct node_learner *l, const struct gossip_rounds_next *n
         node_learner_meet(l, &next->meet);
         break;
     case GOSSIP_ROUNDS_FETCH:
-        node_learner_fetch(l);
+        fetch(l);
         break;
     case GOSSIP_ROUNDS_RETURN:
         node_learner_return(l, next->round);

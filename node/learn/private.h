@@ -63,8 +63,8 @@ void node_learner_listen(struct node_learner *l, bool wait);
 void node_learner_agree(struct node_learner *l); // on the scaling, once its statistics are here
 // Rendezvous: the worker has the vectors until it answers.
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
-// Likewise, until a snapshot is complete or is given up.
-void node_learner_fetch(struct node_learner *l);
+// Likewise, until a snapshot is complete (true) or is given up.
+bool node_learner_fetch(struct node_learner *l);
 // The exchange takes the last good vectors of the learner, as those of `round`.
 void node_learner_return(struct node_learner *l, uint64_t round);
 // Likewise, until the final models are one (true) or that is given up. *model: what the node is to end with,

@@ -7,13 +7,15 @@
 void node_stream_ring(int wakeup)
 {
     static const uint64_t one = 1;
-    BASE_ASSERT(write(wakeup, &one, sizeof one) == (ssize_t)sizeof one);
+    const ssize_t wrote = write(wakeup, &one, sizeof one);
+    BASE_ASSERT(wrote == (ssize_t)sizeof one);
 }
 
 void node_stream_quiet(int wakeup)
 {
     uint64_t counter;
-    BASE_ASSERT(read(wakeup, &counter, sizeof counter) == (ssize_t)sizeof counter);
+    const ssize_t got = read(wakeup, &counter, sizeof counter);
+    BASE_ASSERT(got == (ssize_t)sizeof counter);
 }
 
 static void give_order(struct node_stream *stream)

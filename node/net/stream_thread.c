@@ -190,7 +190,8 @@ enum base_error node_streams_create(struct event_base *base, struct node_streams
     streams->wake = streams->tell = -1;
     TAILQ_INIT(&streams->tx_ready);
     TAILQ_INIT(&streams->rx_ready);
-    BASE_ASSERT(pthread_mutex_init(&streams->lock, NULL) == 0);
+    const int failed = pthread_mutex_init(&streams->lock, NULL);
+    BASE_ASSERT(!failed);
     if (!make_parts(streams, base) || pthread_create(&streams->thread, NULL, work, streams) != 0) {
         free_streams(streams);
         return BASE_ENOMEM;

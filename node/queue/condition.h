@@ -10,9 +10,10 @@
 static inline void node_condition_init(pthread_mutex_t *lock, pthread_cond_t *condition)
 {
     pthread_condattr_t monotonic;
-    BASE_ASSERT(pthread_condattr_init(&monotonic) == 0);
-    BASE_ASSERT(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
-    BASE_ASSERT(pthread_mutex_init(lock, NULL) == 0 && pthread_cond_init(condition, &monotonic) == 0);
+    const bool made = pthread_condattr_init(&monotonic) == 0 &&
+                      pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+                      pthread_mutex_init(lock, NULL) == 0 && pthread_cond_init(condition, &monotonic) == 0;
+    BASE_ASSERT(made);
     pthread_condattr_destroy(&monotonic);
 }
 

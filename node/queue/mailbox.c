@@ -65,8 +65,10 @@ static void append(struct node_mailbox *box, void *item)
         box->first = 0;
     }
     box->items[(box->first + box->count) % box->room] = item;
-    if (!box->count++)
-        BASE_ASSERT(write(box->descriptor, &one, sizeof one) == (ssize_t)sizeof one);
+    if (!box->count++) {
+        const ssize_t wrote = write(box->descriptor, &one, sizeof one);
+        BASE_ASSERT(wrote == (ssize_t)sizeof one);
+    }
     pthread_cond_signal(&box->arrived);
 }
 
@@ -111,8 +113,10 @@ void *node_mailbox_take(struct node_mailbox *mailbox, uint64_t deadline_ns)
     if (mailbox->count) {
         item = mailbox->items[mailbox->first];
         mailbox->first = (mailbox->first + 1) % mailbox->room;
-        if (!--mailbox->count)
-            BASE_ASSERT(read(mailbox->descriptor, &counter, sizeof counter) == (ssize_t)sizeof counter);
+        if (!--mailbox->count) {
+            const ssize_t got = read(mailbox->descriptor, &counter, sizeof counter);
+            BASE_ASSERT(got == (ssize_t)sizeof counter);
+        }
     }
     pthread_mutex_unlock(&mailbox->lock);
     return item;

@@ -94,6 +94,14 @@ class Meaning(unittest.TestCase):
                       self.run_it(P2PML, "eval", "n", "--set=data.train_file=d.csv", "--set=data.seed=9", status=2))
         self.node("--resume", **data, data__seed=9, train__steps=4008, status=1)
 
+    def test_examples_on_both_sides_are_told(self):
+        data = {"data__kind": "csv", "data__train_file": "d.csv", "model__hidden": "[64]", "train__rate": 0.2, "train__steps": 20}
+        rows = self.coins(200).split("\n", 1)
+        self.write("d.csv", "\n".join(rows))
+        self.assertNotIn("the same values", self.node(**data))
+        self.write("d.csv", "\n".join(rows) + rows[1])
+        self.assertRegex(self.node(**data), r" warn .* \d+ of the \d+ examples that are held out have the same values as some to train on")
+
     def test_a_longer_text_is_no_test_of_a_model_of_the_shorter_one(self):
         text = "the cat sat on the mat and saw the hat " * 30
         data = {"data__kind": "text", "data__train_file": "t.txt", "model__kind": "gpt2", "model__layers": 1, "model__width": 8,

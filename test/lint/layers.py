@@ -53,6 +53,7 @@ REGISTRY = "kernels/registry.c"  # the one place that may ask which backends wer
 DEVICE = "kernels/cuda/device.h"  # the one place that may ask for which GPU nvcc compiles
 SOURCES = (".c", ".h", ".cu", ".cuh")
 LINES = 900  # of one file: an idea a file, however long it is
+EFFECT = re.compile(r"\+\+|--|[^=!<>]=(?!=)|\b(pthread_\w+|p?read|p?write|send|recv|put|push|pop|take|open|close|lock|unlock)\(")
 COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
 
@@ -247,6 +248,15 @@ def check_image(root, floors):
             yield 1, f"{folder}/ does not get into the image; expected a line !{folder}"
 
 
+def check_assertions(root, path):
+    """An assertion only looks."""
+    text = COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), (root / path).read_text(encoding="utf-8", errors="replace"))
+    for match in re.finditer(r"\b(BASE_ASSERT|(?<!_)assert)\((.*?)\);", text, re.S):
+        effect = EFFECT.search(match[2])
+        if effect:
+            yield text.count("\n", 0, match.start()) + 1, f"an effect inside an assertion ({effect[0].strip()}): keep its result first"
+
+
 def check_length(root, path):
     count = (root / path).read_text(encoding="utf-8", errors="replace").count("\n")
     if count > LINES:
@@ -265,6 +275,8 @@ def check_layers(root):
             problems += [f"{path}:{line}: {text}" for line, text in check_length(root, path)]
         if path.suffix in SOURCES:
             problems += [f"{path}:{line}: {text}" for line, text in check_source(root, path, floors)]
+            if path.parts[0] != "test":
+                problems += [f"{path}:{line}: {text}" for line, text in check_assertions(root, path)]
         elif path.name == "CMakeLists.txt" or path.suffix == ".cmake":
             problems += [f"{path}:{line}: {text}" for line, text in check_cmake(root, path, floors)]
     problems += [f".dockerignore:{line}: {text}" for line, text in check_image(root, floors)]

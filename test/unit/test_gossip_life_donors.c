@@ -121,6 +121,50 @@ static void a_node_that_has_no_model_and_gets_none_ends(void **state)
     assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 1);
 }
 
+static void a_node_that_has_no_model_ends_soon_when_all_have_finished_and_gone(void **state)
+{
+    (void)state;
+    for (int finished = 0; finished < 2; finished++) {
+        life_world_init(&w);
+        life_world_begin(&w);
+        others_train_and_are_linked(2);
+        wants();
+        for (size_t i = 1; i <= 2; i++) {
+            life_world_flags(&w, i, finished ? FINISHED : TRAINS);
+            life_world_state(&w, i, GOSSIP_MEMBER_LEFT);
+        }
+        life_world_pass(&w, 9 * SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), 0);
+        life_world_pass(&w, 2 * SECOND); // those that were stopped may be resumed
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_END_FETCH), finished);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_MODEL), finished);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_DONOR), !finished);
+        life_world_end(&w);
+    }
+}
+
+// It counted, with its seed model, a moment before the others left: that model is no result.
+static void first_weights_are_not_the_end_of_a_training_that_others_have_finished(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others(2, COUNTS);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
+    for (size_t i = 1; i <= 2; i++) {
+        life_world_flags(&w, i, FINISHED);
+        life_world_state(&w, i, GOSSIP_MEMBER_LEFT);
+    }
+    life_world_pass(&w, 28 * SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_WAITING); // members that are expected may come
+    life_world_pass(&w, 2 * SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_ENDED);
+    assert_false(w.learner_started);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_TELL)->notice, GOSSIP_LIFE_NO_MODEL);
+    assert_int_not_equal(life_world_last(&w, GOSSIP_LIFE_END)->status, 0);
+}
+
 // If only one member reports that the cluster is far ahead, its snapshot is not taken.
 static void a_donor_may_report_no_more_than_the_cluster_can_have_reached(void **state)
 {
@@ -219,6 +263,8 @@ int main(void)
         RULE(a_donor_that_repeatedly_delivers_nothing_makes_room_for_others),
         RULE(a_node_that_gets_no_model_continues_with_its_own),
         RULE(a_node_that_has_no_model_and_gets_none_ends),
+        RULE(a_node_that_has_no_model_ends_soon_when_all_have_finished_and_gone),
+        RULE(first_weights_are_not_the_end_of_a_training_that_others_have_finished),
         RULE(a_donor_may_report_no_more_than_the_cluster_can_have_reached),
         RULE(without_any_report_the_last_step_is_the_limit),
         RULE(of_two_reports_the_higher_round_is_believed),

@@ -96,6 +96,22 @@ static void nothing_is_merged_where_there_is_nothing_to_merge(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
 }
 
+// It has trained with others, and ends alone: that its result is its own must be said.
+static void a_node_that_has_nobody_to_merge_with_says_so(void **state)
+{
+    (void)state;
+    for (int merges = 0; merges < 2; merges++) {
+        begin(merges);
+        for (size_t i = 1; i < w.count; i++)
+            life_world_state(&w, i, GOSSIP_MEMBER_DEAD);
+        life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_DONE, .ok = true});
+        life_world_look(&w);
+        assert_int_equal(state_of(), GOSSIP_LIFE_LEAVING);
+        assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_UNMERGED), merges);
+        life_world_end(&w);
+    }
+}
+
 static void a_node_that_does_not_linger_says_that_it_cannot_merge(void **state)
 {
     (void)state;
@@ -131,6 +147,7 @@ int main(void)
         TEST(one_that_dies_or_leaves_is_no_longer_among_them),
         TEST(one_that_finishes_later_is_among_them),
         TEST(nothing_is_merged_where_there_is_nothing_to_merge),
+        TEST(a_node_that_has_nobody_to_merge_with_says_so),
         TEST(a_node_that_does_not_linger_says_that_it_cannot_merge),
         TEST(a_stop_ends_the_merge),
     };

@@ -12,6 +12,11 @@
 
 #include <cmocka.h>
 
+static void alone(void *owner, size_t host)
+{
+    (void)owner, (void)host;
+}
+
 static void test_all_nodes_learn_and_end(void **state)
 {
     uint64_t hash[3], bytes[3];
@@ -247,6 +252,45 @@ static void test_a_node_does_not_wait_for_donors_that_deliver_nothing(void **sta
     }
 }
 
+// The last node joins beside nodes that finish and leave before they have sent their model: nothing is left
+// to wait for, and it has no result.
+static void test_a_node_ends_soon_when_all_models_are_gone(void **state)
+{
+    (void)state;
+    for (int how = PLAIN; how <= KNOWN; how++) {
+        struct lesson lesson;
+        const struct sim_trainer *late = &lesson.sim_trainer[NODES - 1];
+        const struct sim_node *node;
+        create(&lesson, (enum how)how);
+        lesson.world.options.life.start_members = NODES - 1;
+        lesson.world.options.life.linger_ns = 10 * SIM_SECOND;
+        lesson.learner.alone = alone;
+        for (size_t i = 0; i < NODES - 1; i++) {
+            sim_node_start(lesson.world.node[i]);
+            lesson.world.node[i]->faults.miser = true;
+        }
+        while (lesson.sim_trainer[0].rounds < 10)
+            run_for(&lesson, 10 * SIM_MS);
+        sim_node_start(lesson.world.node[NODES - 1]);
+        node = lesson.world.node[NODES - 1];
+        while (lesson.sim_trainer[0].rounds < ROUNDS)
+            run_for(&lesson, 10 * SIM_MS);
+        run_for(&lesson, SIM_SECOND);
+        for (size_t i = 0; i < NODES - 1; i++)
+            sim_node_leave(lesson.world.node[i]);
+        while (running(&lesson) > 1)
+            run_for(&lesson, 10 * SIM_MS);
+        assert_true(node->running && late->fetched == 0);
+        run_for(&lesson, 8 * SIM_SECOND);
+        assert_true(node->running); // one of them might come back
+        run_for(&lesson, 4 * SIM_SECOND);
+        assert_false(node->running);
+        assert_int_not_equal(node->status, 0);
+        assert_int_equal(late->finished, 0);
+        sim_world_destroy(&lesson.world);
+    }
+}
+
 static void check_that_one_node_leaves_in_order(enum how how)
 {
     struct lesson lesson;
@@ -366,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_a_late_node_fetches_a_model),
         cmocka_unit_test(test_exaggerating_donors_are_not_believed),
         cmocka_unit_test(test_a_node_does_not_wait_for_donors_that_deliver_nothing),
+        cmocka_unit_test(test_a_node_ends_soon_when_all_models_are_gone),
         cmocka_unit_test(test_one_node_leaves_in_order),
         cmocka_unit_test(test_a_model_that_is_not_finite_reaches_no_other_node),
         cmocka_unit_test(test_a_message_takes_the_time_of_its_bytes),

@@ -303,7 +303,11 @@ static void file_and_table_have_the_same_values(void **state)
     struct lab_summary summary;
     char *table = NULL;
     give_rows(w);
+    w->cluster.nodes[2].tail.row.merged = true; // accuracy: of the merged model
+    w->cluster.nodes[2].tail.row.own_accuracy = 0.625;
     char *text = summary_text(w, &summary, &table);
+    expect(text, "\"own_accuracy\": null");
+    expect(text, "\"own_accuracy\": 0.625");
     expect(text, "\"experiment\": \"made-up\"");
     expect(text, "\"model\": \"softmax 2-2\"");
     expect(text, "\"changed\": {");

@@ -314,6 +314,8 @@ static void the_end_says_what_the_model_is(void **state)
     s.progress.adopted_step = 990;
     expect(&s, NODE_COPIED,
            "another node's model, taken at step 990 of 1100; this process computed 1100 steps");
+    s.progress.merged = true;
+    expect(&s, NODE_FINISHED, "the mean of the final models of all nodes");
     s.progress.state = "training";
     expect(&s, NODE_FINE, "2 of 2");
 }

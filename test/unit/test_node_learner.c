@@ -90,6 +90,37 @@ static void a_learner_trains_to_the_last_step(void **state)
     bench_destroy(&bench);
 }
 
+// The mean of all final models has what this node has learned in it.
+static void a_merged_model_is_not_an_adopted_one(void **state)
+{
+    struct bench bench;
+    struct node_progress latest = {0};
+    (void)state;
+    bench_create(&bench);
+    order(&bench, GOSSIP_ORDER_START, false);
+    for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
+        pass_round(&bench, round, true, LOCAL * round);
+    pass_round(&bench, STEPS / LOCAL, false, STEPS);
+    node_message_free(take_told(&bench, NODE_MESSAGE_FINISHED));
+    order(&bench, GOSSIP_ORDER_MERGE, false);
+    struct node_round *round = take_round(&bench);
+    assert_true(round->merge);
+    round->merged = true;
+    answer(&bench, round);
+    order(&bench, GOSSIP_ORDER_LEAVE, false);
+    answer(&bench, take_round(&bench));
+    for (bool left = false; !left;) {
+        struct node_message *message = node_mailbox_take(bench.boxes.loop, UINT64_MAX);
+        left = message->kind == NODE_MESSAGE_LEFT;
+        if (message->kind == NODE_MESSAGE_PROGRESS)
+            latest = message->progress;
+        node_message_free(message);
+    }
+    assert_true(latest.merged);
+    assert_int_equal(latest.adopted_step, 0);
+    bench_destroy(&bench);
+}
+
 static void a_late_joiner_continues_at_the_step_of_the_snapshot(void **state)
 {
     struct bench bench;
@@ -233,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_learner_trains_to_the_last_step),
+        cmocka_unit_test(a_merged_model_is_not_an_adopted_one),
         cmocka_unit_test(a_late_joiner_continues_at_the_step_of_the_snapshot),
         cmocka_unit_test(a_snapshot_of_the_last_step_ends_training),
         cmocka_unit_test(orders_take_effect_at_the_next_boundary),

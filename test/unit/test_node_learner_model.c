@@ -6,7 +6,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -309,6 +311,51 @@ static void a_model_is_measured_on_the_test_set(void **state)
     train_dataset_destroy(&testing);
 }
 
+// Measured on this node's own held-out examples, all of class 0, of which a model knows the bias of a class.
+static void a_fetched_model_is_compared_with_the_one_that_it_replaces(void **state)
+{
+    (void)state;
+    for (size_t class = 0; class < CLASSES; class ++) {
+        struct bench bench;
+        char log[8192];
+        FILE *file = tmpfile();
+        const int terminal = dup(STDERR_FILENO);
+        assert_true(file && terminal >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
+        make_data(&testing);
+        for (size_t i = 0; i < EXAMPLES; i++)
+            testing.labels[i] = 0;
+        memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
+        test_set = &testing;
+        bench_create_as(&bench, measured);
+        test_set = NULL;
+        order(&bench, GOSSIP_ORDER_START, false);
+        struct node_round *round = take_round(&bench);
+        for (size_t i = 0; i < D; i++)
+            round->model[i] = i == D - CLASSES;
+        order(&bench, GOSSIP_ORDER_FETCH, false);
+        take_give_up(&bench);
+        answer(&bench, round);
+        round = take_round(&bench);
+        assert_true(round->fetch);
+        for (size_t i = 0; i < D; i++)
+            round->model[i] = i == D - CLASSES + class;
+        round->round = 9;
+        round->step = 45;
+        round->fetched = true;
+        answer(&bench, round);
+        (void)stop(&bench);
+        assert_true(fflush(stderr) == 0 && dup2(terminal, STDERR_FILENO) >= 0);
+        close(terminal);
+        rewind(file);
+        log[fread(log, 1, sizeof log - 1, file)] = 0;
+        fclose(file);
+        assert_non_null(strstr(log, class ? "warn  adopted" : "info  adopted"));
+        assert_non_null(strstr(log, class ? "100.00%; the adopted one: 1.3133, 0.00%: clearly worse"
+                                          : "100.00%; the adopted one: 0.3133, 100.00%\n"));
+        train_dataset_destroy(&testing);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +367,7 @@ int main(void)
         cmocka_unit_test(an_incomplete_snapshot_leaves_the_node_unchanged),
         cmocka_unit_test(a_fetched_model_has_no_old_momentum),
         cmocka_unit_test(a_model_is_measured_on_the_test_set),
+        cmocka_unit_test(a_fetched_model_is_compared_with_the_one_that_it_replaces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,30 @@ static void equal_rows_draw_separately(void **state)
     struct train_dataset data = table(0, 2, rows);
     const struct train_split split = draw(&data, 0.2, 1, is_test);
     assert_in_range(split.tests, 55, 105);
+    assert_in_range(split.seen, split.tests - 2, split.tests); // two rows are others
+    train_dataset_destroy(&data);
+}
+
+// Copies of rows: those that are held out and have a copy on the other side are counted.
+static void what_the_training_has_seen_is_counted(void **state)
+{
+    (void)state;
+    static bool is_test[2 * ROWS];
+    static char copies[ROWS * 32];
+    struct train_dataset one = table(0, ROWS / 2, "");
+    const struct train_split once = draw(&one, 0.5, 1, is_test);
+    size_t used = 0, both = 0;
+    for (size_t i = 0; i < ROWS / 2; i++)
+        used += (size_t)snprintf(copies + used, sizeof copies - used, "%zu.25,%s,%s\n", i * i % 997,
+                                 i % 3 ? "red" : "blue", i % 2 ? "no" : "yes");
+    struct train_dataset data = table(0, ROWS / 2, copies);
+    const struct train_split split = draw(&data, 0.5, 1, is_test);
+    for (size_t i = 0; i < ROWS / 2; i++)
+        both += is_test[i] != is_test[i + ROWS / 2];
+    assert_int_equal(once.seen, 0);
+    assert_true(both > ROWS / 8);
+    assert_int_equal(split.seen, both);
+    train_dataset_destroy(&one);
     train_dataset_destroy(&data);
 }
 
@@ -129,6 +153,7 @@ int main(void)
         cmocka_unit_test(the_same_file_has_the_same_digest),
         cmocka_unit_test(some_are_held_out_and_some_are_not),
         cmocka_unit_test(equal_rows_draw_separately),
+        cmocka_unit_test(what_the_training_has_seen_is_counted),
         cmocka_unit_test(a_text_is_held_out_at_its_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
