@@ -390,7 +390,6 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     struct gossip_greeting *g = &s->greeting;
     BASE_ASSERT(s->start); // its digest is told
     size_t d = train_model_parameters(s->model);
-    g->protocol = GOSSIP_PROTOCOL;
     snprintf(g->version, sizeof g->version, "%s", version);
     snprintf(g->name, sizeof g->name, "%s", s->name);
     g->parameters = d;

@@ -1,11 +1,11 @@
 #include "gossip/session/datagram.h"
 #include "base/cursor.h"
-#include "gossip/wire/message.h"
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FORMAT        1u // of a datagram, whatever it carries; hashed into tags and keys
 #define PAIR_BYTES    8u // tag of the ordered pair, at the start of every datagram
 #define ENTROPY_BYTES 8u
 #define NONCE_BYTES   24u // u64 sender's generation, u64 counter, the sender's entropy
@@ -60,7 +60,7 @@ struct gossip_datagrams {
 
 // Keys
 
-// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || protocol || cluster. All
+// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || format || cluster. All
 // except the last have fixed lengths.
 static void derive(const struct gossip_datagrams *datagrams, const char *label, size_t label_bytes,
                    const uint8_t *shared, const struct gossip_id *sender, const struct gossip_id *receiver,
@@ -73,7 +73,7 @@ static void derive(const struct gossip_datagrams *datagrams, const char *label, 
         base_write_bytes(&writer, shared, KEY);
     base_write_bytes(&writer, sender->bytes, GOSSIP_ID_BYTES);
     base_write_bytes(&writer, receiver->bytes, GOSSIP_ID_BYTES);
-    base_write_u32(&writer, GOSSIP_PROTOCOL);
+    base_write_u32(&writer, FORMAT);
     base_write_bytes(&writer, datagrams->cluster, strlen(datagrams->cluster));
     BASE_ASSERT(!writer.failed);
     crypto_generichash_blake2b(out, KEY, text, base_writer_used(&writer), datagrams->psk, KEY);

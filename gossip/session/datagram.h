@@ -1,7 +1,7 @@
 // Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key for each ordered
-// pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
-// receiver's generation is authenticated, so a datagram to an earlier process of a node does not open. A
-// sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
+// pair, derived from static-static X25519, the cluster secret, cluster name and the number of the datagrams'
+// format. The receiver's generation is authenticated, so a datagram to an earlier process of a node does not
+// open. A sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
 // DATAGRAMS.md.
 //
 // No socket, clock or randomness. One owner. Secrets are wiped by destroy.

@@ -251,6 +251,7 @@ void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t
     sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, peer),
+                                                    .protocol = GOSSIP_PROTOCOL,
                                                     .alive = alive});
 }
 
@@ -296,10 +297,8 @@ void sim_link_start(struct sim_node *node)
     const bool known = node->world->options.known;
     struct gossip_greeting *greeting = &node->links.greeting;
 
-    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
-                                         .version = "sim",
-                                         .model = "softmax",
-                                         .parameters = learner ? learner->learner.parameters : 0};
+    *greeting = (struct gossip_greeting){
+        .version = "sim", .model = "softmax", .parameters = learner ? learner->learner.parameters : 0};
     snprintf(greeting->name, sizeof greeting->name, "node-%02zu", node->self);
     const struct gossip_links_options options = {.self = *sim_member_id(node, node->self),
                                                  .greeting = greeting,

@@ -57,6 +57,7 @@ static enum base_error open_session(const struct node_link_options *options, str
     struct gossip_session_options o = {.initiator = options->initiator,
                                        .identity = options->identity,
                                        .cluster = options->cluster,
+                                       .protocols = options->protocols,
                                        .message_limit = options->message_limit};
     memcpy(o.psk, options->psk, sizeof o.psk);
     enum base_error error = BASE_EIO;

@@ -135,6 +135,7 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
                                   .initiator = link->caller,
                                   .identity = p->identity,
                                   .cluster = p->config->cluster.name,
+                                  .protocols = p->protocols,
                                   .message_limit = p->message_limit,
                                   .counters = p->counters,
                                   .handler = peers->sessions,

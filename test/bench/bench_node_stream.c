@@ -157,9 +157,9 @@ struct end {
     size_t n_waits;
 };
 
-static void on_established(void *owner, const struct gossip_id *peer)
+static void on_established(void *owner, const struct gossip_session_event *event)
 {
-    (void)peer;
+    (void)event;
     ((struct end *)owner)->established = true;
 }
 

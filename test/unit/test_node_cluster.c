@@ -79,8 +79,7 @@ static void make(struct node *node, size_t i)
     gossip_identity_from_seed(seed, &node->identity);
     snprintf(node->name, sizeof node->name, "n%zu", i);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:0");
-    node->greeting = (struct gossip_greeting){
-        .protocol = GOSSIP_PROTOCOL, .version = "1", .model = "test", .schema = 1, .parameters = 1};
+    node->greeting = (struct gossip_greeting){.version = "1", .model = "test", .schema = 1, .parameters = 1};
     snprintf(node->greeting.name, sizeof node->greeting.name, "%s", node->name);
     node->config.node.advertise = node->config.node.group = nothing;
     node->config.node.fault_file = i == 0 ? fault_path : nothing;

@@ -24,6 +24,7 @@ struct end { // what one owner saw
     struct gossip_identity identity;
     struct node_counters counters;
     struct gossip_id peer;
+    uint16_t protocol;
     bool established, closed;
     enum base_error code;
     size_t messages, bytes;
@@ -41,12 +42,13 @@ struct pair {
     size_t dripped;
 };
 
-static void on_established(void *owner, const struct gossip_id *peer)
+static void on_established(void *owner, const struct gossip_session_event *event)
 {
     struct end *end = owner;
     assert_false(end->established);
     end->established = true;
-    end->peer = *peer;
+    end->peer = event->peer;
+    end->protocol = event->protocol;
 }
 
 static void on_message(void *owner, uint8_t *bytes, size_t count)
@@ -149,6 +151,8 @@ static void shake_hands(struct pair *p)
     open_end(p, &p->b, p->sockets[1], false, 7, 20 * SECOND_NS);
     run_until(p, &p->a.established);
     run_until(p, &p->b.established);
+    assert_int_equal(p->a.protocol, GOSSIP_PROTOCOL);
+    assert_int_equal(p->b.protocol, GOSSIP_PROTOCOL);
 }
 
 static void a_link_proves_both_ends_and_carries_messages(void **state)
@@ -407,7 +411,7 @@ static void a_peer_that_drips_bytes_is_closed_after_the_handshake_time(void **st
     struct event *dripping = event_new(p->base, -1, EV_PERSIST, drip, p);
     char answer[16];
     assert_non_null(dripping);
-    p->length[0] = 48; // little-endian: e and a tag
+    p->length[0] = 52; // little-endian: e, a range of protocols and a tag
     event_add(dripping, &often);
     open_end(p, &p->b, p->sockets[1], false, 7, SECOND_NS / 50);
     run_until(p, &p->b.closed);
