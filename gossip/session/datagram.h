@@ -16,7 +16,7 @@ struct gossip_datagrams;
 
 struct gossip_datagrams_options {
     const struct gossip_identity *identity; // borrowed until destroy
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets;   // copied; seals with the first, opens with any
     const char *cluster;
     uint64_t generation; // of this node: part of the nonce of its datagrams, and expected in those that it
                          // receives
@@ -29,6 +29,9 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
 void gossip_datagrams_destroy(struct gossip_datagrams *datagrams); // NULL is allowed
 void gossip_datagrams_generation(struct gossip_datagrams *datagrams,
                                  uint64_t generation); // of this node; it can only rise
+// Other secrets. Counters, windows and generations of all peers stay. BASE_ENOMEM: nothing has changed.
+enum base_error gossip_datagrams_secrets(struct gossip_datagrams *datagrams,
+                                         const struct gossip_secrets *secrets) BASE_CHECK;
 
 // Adds or updates a peer from its member record. A higher generation than before begins a new replay window;
 // a lower one is ignored. BASE_ELIMIT: over LIMIT_MEMBERS. BASE_EAUTH: an exchange key of small order.

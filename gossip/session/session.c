@@ -28,6 +28,7 @@ struct gossip_session {
     size_t message_limit;
     uint8_t offered, theirs;              // AEADs
     struct gossip_protocols ours, spoken; // spoken: by the peer
+    struct gossip_secrets secrets;        // of a responder, until it has read message 0
     struct gossip_noise_handshake handshake;
     struct gossip_noise_cipher send, receive;
     struct gossip_id peer;
@@ -36,6 +37,7 @@ struct gossip_session {
 
 static void wipe_keys(struct gossip_session *session)
 {
+    sodium_memzero(&session->secrets, sizeof session->secrets);
     sodium_memzero(&session->handshake, sizeof session->handshake);
     sodium_memzero(&session->send, sizeof session->send);
     sodium_memzero(&session->receive, sizeof session->receive);
@@ -79,6 +81,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
 {
     uint8_t prologue[MAGIC_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
     BASE_ASSERT(options->message_limit <= UINT32_MAX);
+    BASE_ASSERT(options->secrets->count >= 1 && options->secrets->count <= LIMIT_SECRETS);
     BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_session *made = calloc(1, sizeof *made);
     if (!made)
@@ -97,8 +100,10 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
         .static_public = options->identity->exchange_public,
         .static_secret = options->identity->exchange_secret,
         .ephemeral_secret = options->entropy,
-        .psk = options->psk,
+        .psk = options->secrets->psk[0],
     };
+    if (!options->initiator)
+        made->secrets = *options->secrets;
     gossip_noise_begin(&made->handshake, &noise);
     *session = made;
     return BASE_OK;
@@ -201,13 +206,32 @@ static enum base_error read_payload(struct gossip_session *session, unsigned mes
     return is_range(&session->spoken) ? BASE_OK : BASE_EFORMAT;
 }
 
+// The initiator chose one of the secrets, and does not say which: each is tried, from the same beginning.
+// Only symmetric operations are repeated.
+static enum base_error read_first(struct gossip_session *session, const uint8_t *message, size_t bytes,
+                                  uint8_t payload[PAYLOAD_BYTES])
+{
+    struct gossip_noise_handshake begun = session->handshake;
+    enum base_error error = BASE_EAUTH;
+    BASE_ASSERT(!session->initiator && session->secrets.count > 0);
+    for (size_t i = 0; i < session->secrets.count && error == BASE_EAUTH; i++) {
+        session->handshake = begun;
+        memcpy(session->handshake.psk, session->secrets.psk[i], sizeof session->handshake.psk);
+        error = gossip_noise_read(&session->handshake, message, bytes, payload);
+    }
+    sodium_memzero(&begun, sizeof begun);
+    sodium_memzero(&session->secrets, sizeof session->secrets);
+    return error;
+}
+
 static enum base_error receive_handshake(struct gossip_session *session, const uint8_t *message, size_t bytes,
                                          struct base_buffer *out, struct gossip_session_event *event)
 {
     BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next < 3);
     uint8_t payload[PAYLOAD_BYTES];
     const unsigned number = session->handshake.next;
-    enum base_error error = gossip_noise_read(&session->handshake, message, bytes, payload);
+    enum base_error error = number == 0 ? read_first(session, message, bytes, payload)
+                                        : gossip_noise_read(&session->handshake, message, bytes, payload);
     if (!error)
         error = read_payload(session, number, payload);
     if (!error && session->handshake.next < 3)

@@ -187,6 +187,7 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
     const struct sim_world *world = node->world;
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &world->identity[node->self],
+                                             .secrets = &world->secrets,
                                              .cluster = "sim",
                                              .message_limit = MESSAGE_MAX};
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
@@ -195,7 +196,6 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
         .next = node->links.list, .stream = stream, .host = host, .peer = SIZE_MAX, .initiator = initiator};
     node->links.list = link;
     if (world->options.sealed && !world->options.known) {
-        memcpy(options.psk, world->psk, sizeof options.psk);
         for (size_t i = 0; i < sizeof options.entropy; i++)
             options.entropy[i] = (uint8_t)base_rng_below(&node->rng, 256);
         BASE_ASSERT(!gossip_session_create(&options, &link->session));

@@ -35,7 +35,7 @@ struct node_link_options {
     int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
     bool initiator;
     const struct gossip_identity *identity;
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets; // only while the link is created
     const char *cluster;
     struct gossip_protocols protocols; // zeros: those of this build
     size_t message_limit;

@@ -122,7 +122,6 @@ void node_peers_destroy(struct node_peers *peers)
     if (peers->waiting)
         event_free(peers->waiting);
     gossip_links_destroy(peers->rules);
-    explicit_bzero(peers->options.psk, sizeof peers->options.psk);
     free(peers->accounts);
     free(peers->settings);
     free(peers);

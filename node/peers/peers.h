@@ -56,7 +56,7 @@ struct node_peers_options {
     struct node_streams *streams; // of this base
     const struct node_config *config;
     const struct gossip_identity *identity;
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets;  // may change: new links use the new ones
     const struct gossip_allow_list *allow; // NULL: every node with the secret
     const struct gossip_greeting *greeting;
     size_t message_limit;

@@ -26,8 +26,9 @@ struct peer {
 static void begin(struct peer *peer)
 {
     static const uint8_t seeds[2][32] = {{1}, {2}};
+    static const struct gossip_secrets secrets = {.psk = {{9}, {0}}, .count = 2}; // the peer uses the second
     struct gossip_session_options options = {
-        .identity = &peer->other, .cluster = "fuzz", .message_limit = MESSAGE_LIMIT};
+        .identity = &peer->other, .secrets = &secrets, .cluster = "fuzz", .message_limit = MESSAGE_LIMIT};
     memset(peer, 0, sizeof *peer);
     gossip_identity_from_seed(seeds[0], &peer->self);
     gossip_identity_from_seed(seeds[1], &peer->other);

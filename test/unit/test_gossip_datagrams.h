@@ -59,9 +59,10 @@ static inline struct gossip_datagrams *create(const struct gossip_identity *self
                                               const char *cluster, uint64_t generation)
 {
     struct gossip_datagrams *made = NULL;
+    struct gossip_secrets secrets = {.count = 1};
+    memcpy(secrets.psk[0], psk, 32);
     struct gossip_datagrams_options options = {
-        .identity = self, .cluster = cluster, .generation = generation};
-    memcpy(options.psk, psk, 32);
+        .identity = self, .secrets = &secrets, .cluster = cluster, .generation = generation};
     fill(options.entropy, sizeof options.entropy);
     assert_int_equal(gossip_datagrams_create(&options, &made), BASE_OK);
     return made;

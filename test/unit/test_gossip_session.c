@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@
 #define CLUSTER          "herd"
 
 static struct gossip_identity identity[2]; // initiator, responder
-static const uint8_t PSK[32] = "a secret of the test's own, 32 b";
+static const struct gossip_secrets SECRETS = {.psk = {"a secret of the test's own, 32 b"}, .count = 1};
+#define PSK SECRETS.psk[0]
 
 static int setup(void **state)
 {
@@ -49,9 +51,9 @@ static struct gossip_session_options options_of(bool initiator)
 {
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &identity[initiator ? 0 : 1],
+                                             .secrets = &SECRETS,
                                              .cluster = CLUSTER,
                                              .message_limit = MESSAGE_LIMIT};
-    memcpy(options.psk, PSK, sizeof PSK);
     fill(options.entropy, sizeof options.entropy);
     return options;
 }
@@ -293,13 +295,65 @@ static void test_a_stranger_gets_no_answer(void **state)
 {
     (void)state;
     struct gossip_session_options options = options_of(true);
-    options.psk[31] ^= 1;
+    struct gossip_secrets other = SECRETS;
+    other.psk[0][31] ^= 1;
+    options.secrets = &other;
     expect_silent_refusal(&options);
     options = options_of(true);
     options.cluster = CLUSTER "s";
     expect_silent_refusal(&options);
     options.cluster = "";
     expect_silent_refusal(&options);
+}
+
+static void secret_of(struct gossip_secrets *secrets, size_t at, uint8_t number)
+{
+    memset(secrets->psk[at], number, sizeof secrets->psk[at]);
+    secrets->count = at + 1 > secrets->count ? at + 1 : secrets->count;
+}
+
+static bool holds(const struct gossip_session *session, uint8_t number)
+{
+    uint8_t psk[32];
+    memset(psk, number, sizeof psk);
+    return memmem(session, malloc_usable_size((void *)(uintptr_t)session), psk, sizeof psk) != NULL;
+}
+
+// The initiator uses its first secret; the responder accepts it wherever it stands in its own list, and has
+// wiped the others once it has read message 0.
+static void test_a_responder_accepts_each_of_its_secrets(void **state)
+{
+    (void)state;
+    for (size_t count = 1; count <= LIMIT_SECRETS; count++)
+        for (size_t used = 0; used <= count; used++) { // count: none of them
+            struct gossip_session_options initiator = options_of(true), responder = options_of(false);
+            struct gossip_secrets begins = {0}, accepts = {0};
+            struct gossip_session_event event;
+            for (size_t i = 0; i < count; i++)
+                secret_of(&accepts, i, (uint8_t)(100 + i));
+            secret_of(&begins, 0, (uint8_t)(100 + used));
+            secret_of(&begins, 1, 100); // accepted by the initiator, but not used
+            begins.count = used == 0 ? 1 : 2;
+            initiator.secrets = &begins;
+            responder.secrets = &accepts;
+            struct pair pair = pair_of(&initiator, &responder);
+            for (size_t i = 0; i < count; i++)
+                assert_true(holds(pair.side[1], (uint8_t)(100 + i)));
+            assert_int_equal(hand_over(&pair, 1, 20, &event), BASE_OK); // not all of message 0
+            for (size_t i = 0; i < count; i++)
+                assert_true(holds(pair.side[1], (uint8_t)(100 + i)));
+            assert_int_equal(hand_over(&pair, 1, SIZE_MAX, &event), used < count ? BASE_OK : BASE_EAUTH);
+            for (size_t i = 0; i < count; i++)
+                assert_int_equal(holds(pair.side[1], (uint8_t)(100 + i)), i == used);
+            if (used < count) {
+                assert_int_equal(run_handshake(&pair, SIZE_MAX), BASE_OK);
+                assert_true(gossip_session_established(pair.side[0]) &&
+                            gossip_session_established(pair.side[1]));
+            } else {
+                assert_int_equal(base_buffer_length(&pair.out[1]), 0);
+            }
+            pair_free(&pair);
+        }
 }
 
 static void test_a_changed_handshake_is_refused(void **state)
@@ -569,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_records_may_follow_the_handshake_at_once),
         cmocka_unit_test(test_the_wire_shows_no_plaintext),
         cmocka_unit_test(test_a_stranger_gets_no_answer),
+        cmocka_unit_test(test_a_responder_accepts_each_of_its_secrets),
         cmocka_unit_test(test_a_changed_handshake_is_refused),
         cmocka_unit_test(test_another_format_of_the_handshake_gets_no_answer),
         cmocka_unit_test(test_an_impossible_range_of_protocols_is_refused),

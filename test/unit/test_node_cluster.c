@@ -105,10 +105,12 @@ static void open_node(struct node *node)
     assert_int_equal(node_listener_bind("listen", node->listen, &listener, &why), BASE_OK);
     assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_listener_port(listener));
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_cluster_options options = {.links = {.base = base,
                                                      .streams = streams,
                                                      .config = &node->config,
                                                      .identity = &node->identity,
+                                                     .secrets = &no_secret,
                                                      .greeting = &node->greeting,
                                                      .message_limit = 1 << 16,
                                                      .counters = &node->counters,

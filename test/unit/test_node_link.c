@@ -76,18 +76,19 @@ static const struct node_link_handler handler = {on_established, on_message, on_
 static void open_end(struct pair *p, struct end *end, int socket, bool initiator, uint8_t secret,
                      uint64_t handshake_ns)
 {
+    const struct gossip_secrets secrets = {.psk = {{secret}}, .count = 1};
     struct node_link_options options = {.base = p->base,
                                         .streams = p->streams,
                                         .socket = socket,
                                         .initiator = initiator,
                                         .identity = &end->identity,
+                                        .secrets = &secrets,
                                         .cluster = "test",
                                         .message_limit = p->message_limit,
                                         .handshake_ns = handshake_ns,
                                         .counters = &end->counters,
                                         .handler = &handler,
                                         .owner = end};
-    options.psk[0] = secret;
     assert_int_equal(node_link_create(&options, &end->link), BASE_OK);
 }
 

@@ -23,6 +23,7 @@
 #define MESSAGES      128u // 32 MiB
 #define WAITING_MAX   (NODE_BACKLOG_BYTES + 3 * MESSAGE_LIMIT)
 
+static struct gossip_secrets no_secret = {.count = 1};
 static struct node_loop *loop;
 static struct node_mailbox *boxes[3]; // loop, worker, learner
 static struct node_counters counters;
@@ -53,6 +54,7 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
         assert_int_equal(node_mailbox_create(LIMIT_MAILBOX, &boxes[i]), BASE_OK);
     struct node_loop_options options = {.config = config,
                                         .identity = identity,
+                                        .secrets = &no_secret,
                                         .name = "a",
                                         .greeting = greeting,
                                         .message_limit = MESSAGE_LIMIT,
@@ -117,6 +119,7 @@ static void call(struct event_base *base, struct node_streams *streams, struct g
                                         .socket = s,
                                         .initiator = true,
                                         .identity = identity,
+                                        .secrets = &no_secret,
                                         .cluster = "test",
                                         .message_limit = MESSAGES * MESSAGE_LIMIT, // room to queue them all
                                         .handshake_ns = 60 * SECOND_NS,

@@ -249,10 +249,12 @@ static inline void list(struct table *t, char *address)
 static inline void open_table(struct table *t, bool only_allowed)
 {
     assert_int_equal(node_endpoints_create(&t->endpoints), BASE_OK);
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_peers_options options = {.base = base,
                                          .streams = streams,
                                          .config = &t->config,
                                          .identity = &t->identity,
+                                         .secrets = &no_secret,
                                          .allow = only_allowed ? &t->allow : NULL,
                                          .greeting = &t->greeting,
                                          .message_limit = MESSAGE_LIMIT,

@@ -70,11 +70,13 @@ static void call(struct guest *g, uint32_t seed, uint16_t port, bool holds)
     assert_true(s >= 0);
     assert_int_equal(connect(s, (struct sockaddr *)&address, sizeof address), 0); // the kernel accepts it
     assert_int_equal(evutil_make_socket_nonblocking(s), 0);
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_link_options options = {.base = base,
                                         .streams = streams,
                                         .socket = s,
                                         .initiator = true,
                                         .identity = &g->identity,
+                                        .secrets = &no_secret,
                                         .cluster = "test",
                                         .message_limit = MESSAGE_LIMIT,
                                         .handshake_ns = 60 * SECOND_NS,
