@@ -49,7 +49,8 @@ static const char usage[] =
     "\n"
     "An environment variable such as P2PML_TRAIN_STEPS sets the key train.steps.\n"
     "On SIGTERM or SIGINT the node writes a last checkpoint and ends with status 0; before training begins\n"
-    "it ends with status 0 at once. On SIGHUP it reads cluster.allow_file and node.fault_file again.\n"
+    "it ends with status 0 at once. On SIGHUP it reads cluster.secret_file,\n"
+    "cluster.allow_file and node.fault_file again.\n"
     "SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF and SIGIO are ignored.\n";
 
 static bool parse_one(struct arguments *a, int option)

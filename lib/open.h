@@ -28,7 +28,8 @@ size_t lib_stride(const p2pml_node *node);
 // round_end will report, and the blob is the one with which the turn began. Shared vectors move to other
 // memory, so that a process that still writes into the old memory does not reach this node.
 int lib_undo(p2pml_node *node);
-void lib_reload(p2pml_node *node); // the allow-list and node.fault_file are read again, as on SIGHUP
+void lib_reload(
+    p2pml_node *node); // the secrets, the allow-list and node.fault_file are read again, as on SIGHUP
 // After ENDED: whether the node left on request.
 bool lib_succeeded(const p2pml_node *node);
 

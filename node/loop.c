@@ -107,6 +107,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                                      .streams = loop->streams,
                                                      .config = o->config,
                                                      .identity = o->identity,
+                                                     .secrets = o->secrets,
                                                      .allow = o->allow,
                                                      .greeting = &o->greeting,
                                                      .message_limit = o->message_limit,
@@ -127,9 +128,7 @@ static enum base_error make_cluster(struct node_loop *loop, struct node_ports *p
                                            .edges = {.owner = loop, .count = edges, .at = edge},
                                            .gathered = node_loop_gathered,
                                            .datagrams = ports->datagrams};
-    memcpy(cluster.links.psk, o->psk, sizeof cluster.links.psk);
     enum base_error error = node_cluster_create(&cluster, &loop->cluster, why);
-    explicit_bzero(cluster.links.psk, sizeof cluster.links.psk);
     if (!error)
         ports->peers = ports->datagrams = -1;
     return error;
@@ -285,7 +284,6 @@ void node_loop_destroy(struct node_loop *loop)
     node_backlog_destroy(loop->backlog);
     if (loop->base)
         event_base_free(loop->base);
-    explicit_bzero(loop->options.psk, sizeof loop->options.psk);
     free(loop->taken);
     free(loop->round);
     free(loop->edges);

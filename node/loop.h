@@ -19,9 +19,9 @@ struct node_loop_options {
     const struct node_config *config; // borrowed, as all below
     struct topology_options topology; // its graph borrowed
     const struct gossip_identity *identity;
-    const char *name; // node.name, or the beginning of the id
-    uint8_t psk[32];
-    struct gossip_allow_list *allow;       // NULL: any node with the secret; reloaded on SIGHUP
+    const char *name;                      // node.name, or the beginning of the id
+    struct gossip_secrets *secrets;        // reloaded on SIGHUP, as is
+    struct gossip_allow_list *allow;       // NULL: any node with the secret
     struct gossip_greeting greeting;       // ours, complete
     size_t message_limit;                  // largest message of a peer, from the model's schema
     struct node_mailbox *inbox;            // to the loop

@@ -173,9 +173,12 @@ static void reload_allow_list(struct node_loop *loop)
     struct base_reason why;
     struct gossip_allow_list fresh = {0};
     if (!loop->options.allow) {
-        if (loop->options.config->node.fault_file[0] != 0)
+        if (loop->options.config->node.fault_file[0] != 0 ||
+            loop->options.config->cluster.secret_file[0] != 0)
             return;
-        base_log(BASE_LOG_INFO, "reload", "SIGHUP: no cluster.allow_file is configured, nothing to reload");
+        base_log(
+            BASE_LOG_INFO, "reload",
+            "SIGHUP: neither cluster.allow_file nor cluster.secret_file is configured, nothing to reload");
         return;
     }
     BASE_ASSERT(loop->options.config->cluster.allow_file[0]); // the list came from there
@@ -189,8 +192,42 @@ static void reload_allow_list(struct node_loop *loop)
     node_peers_allow_changed(node_cluster_peers(loop->cluster));
 }
 
+// How many secrets of `these` are not among the others.
+static size_t missing_in(const struct gossip_secrets *others, const struct gossip_secrets *these)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < these->count; i++)
+        count += !gossip_secrets_have(others, these->psk[i]);
+    return count;
+}
+
+// Links stay; the next ones use the new secrets, and so do datagrams, at once.
+static void reload_secrets(struct node_loop *loop)
+{
+    struct base_reason why = {""};
+    struct gossip_secrets fresh, *now = loop->options.secrets;
+    const char *path = loop->options.config->cluster.secret_file;
+    if (!path[0])
+        return;
+    enum base_error error = gossip_secrets_load(path, &fresh, &why);
+    if (!error && node_cluster_secrets(loop->cluster, &fresh))
+        error = base_fail(&why, BASE_ENOMEM, "out of memory");
+    if (error) {
+        base_log(BASE_LOG_ERROR, "reload", "cluster.secret_file: the secrets stay as they were: %s",
+                 why.text);
+    } else {
+        base_log(BASE_LOG_INFO, "reload",
+                 "cluster.secret_file: %zu secret%s, %zu new, %zu gone; the first %s", fresh.count,
+                 fresh.count == 1 ? "" : "s", missing_in(now, &fresh), missing_in(&fresh, now),
+                 memcmp(now->psk[0], fresh.psk[0], sizeof fresh.psk[0]) == 0 ? "stays" : "is another one");
+        *now = fresh;
+    }
+    explicit_bzero(&fresh, sizeof fresh);
+}
+
 void node_loop_reload(struct node_loop *loop)
 {
+    reload_secrets(loop);
     reload_allow_list(loop);
     node_cluster_reload_faults(loop->cluster);
 }

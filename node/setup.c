@@ -101,7 +101,7 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
 static enum base_error take_secrets(struct node_setup *s, struct base_reason *why)
 {
     BASE_ASSERT(!s->has_allow);
-    enum base_error error = gossip_secret_load(s->config->cluster.secret_file, s->psk, why);
+    enum base_error error = gossip_secrets_load(s->config->cluster.secret_file, &s->secrets, why);
     if (error)
         return base_fail_context(why, error, "cluster.secret_file");
     if (!s->config->cluster.allow_file[0])
@@ -391,7 +391,6 @@ static enum base_error make_greeting(struct node_setup *s, const char *version)
     struct gossip_greeting *g = &s->greeting;
     BASE_ASSERT(s->start); // its digest is told
     size_t d = train_model_parameters(s->model);
-    g->protocol = GOSSIP_PROTOCOL;
     snprintf(g->version, sizeof g->version, "%s", version);
     snprintf(g->name, sizeof g->name, "%s", s->name);
     g->parameters = d;
@@ -512,7 +511,7 @@ void node_setup_destroy(struct node_setup *s)
     gossip_allow_list_destroy(&s->allow);
     topology_graph_destroy(s->graph);
     gossip_identity_wipe(&s->identity);
-    explicit_bzero(s->psk, sizeof s->psk);
+    explicit_bzero(&s->secrets, sizeof s->secrets);
     free(s->start);
     free(s->outer);
     free(s->kept);

@@ -30,7 +30,7 @@ struct node_setup {
     struct node_keeper *keeper;       // of <dir>
     struct gossip_identity identity;
     char name[LIMIT_NODE_NAME_BYTES];
-    uint8_t psk[32];
+    struct gossip_secrets secrets;
     struct topology_graph *graph; // of topology.file, or NULL
     struct topology_options topology;
     bool has_allow;

@@ -51,6 +51,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
     struct node_loop_options options = {.config = s->config,
                                         .topology = s->topology,
                                         .identity = &s->identity,
+                                        .secrets = &t->options.setup->secrets,
                                         .name = s->name,
                                         .allow = s->has_allow ? &t->options.setup->allow : NULL,
                                         .greeting = s->greeting,
@@ -77,9 +78,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .learner = t->learner_box,
                                         .answers = t->answers,
                                         .counters = &t->counters};
-    memcpy(options.psk, s->psk, sizeof options.psk);
     enum base_error error = node_loop_create(&options, &t->loop, why);
-    explicit_bzero(options.psk, sizeof options.psk);
     if (!error)
         tell_ports(s->config, t->loop);
     return error;

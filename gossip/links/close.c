@@ -22,7 +22,7 @@ static const struct {
                                          "it has a link to another process with the id of this node"},
     [GOSSIP_CLOSE_NOT_ALLOWED] = {"not on the allow-list (cluster.allow_file)",
                                   "not on the allow-list of this node", NULL},
-    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"another protocol version", NULL, NULL},
+    [GOSSIP_CLOSE_OTHER_PROTOCOL] = {"no protocol that both ends speak", NULL, NULL},
     [GOSSIP_CLOSE_OTHER_MODEL] = {"another model", NULL, NULL},
     [GOSSIP_CLOSE_OTHER_RULES] = {"other settings", NULL, NULL},
     [GOSSIP_CLOSE_OTHER_SCALING] =
@@ -77,8 +77,6 @@ bool gossip_close_is_refusal(enum gossip_close why)
 enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
                                        const struct gossip_greeting *theirs)
 {
-    if (theirs->protocol != ours->protocol)
-        return GOSSIP_CLOSE_OTHER_PROTOCOL;
     if (theirs->schema != ours->schema || theirs->parameters != ours->parameters)
         return GOSSIP_CLOSE_OTHER_MODEL;
     return strcmp(theirs->rules, ours->rules) == 0 ? GOSSIP_CLOSE_NOT_NEEDED : GOSSIP_CLOSE_OTHER_RULES;

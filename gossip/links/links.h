@@ -144,7 +144,8 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
     GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses; 0: none is known, or it must not be called
     GOSSIP_LINKS_ANSWERED, // the caller of `link` has begun a handshake that fits the secret of the cluster
-    GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not
+    GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not; the two
+                                // speak `protocol`, 0: none that both speak
     GOSSIP_LINKS_GREETING,      // `greeting` was heard on `link`
     GOSSIP_LINKS_BYE,           // `reason` was heard on `link`
     GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is accepted
@@ -165,6 +166,7 @@ struct gossip_links_event {
     struct gossip_id peer;
     struct gossip_links_target target;
     bool alive, on;
+    uint16_t protocol;
     enum gossip_link_end end;
     enum gossip_close why;
     const struct gossip_greeting *greeting;

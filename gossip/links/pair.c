@@ -296,6 +296,10 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
 {
     if (link->state != GOSSIP_LINK_CALLING && link->state != GOSSIP_LINK_ACCEPTED)
         return;
+    if (event->protocol == 0) { // the other end knows it, too: no word follows that both would understand
+        pair_close(links, link, GOSSIP_CLOSE_OTHER_PROTOCOL);
+        return;
+    }
     links_due(links, links->now_ns + GOSSIP_LINKS_GREETING_NS);
     if (gossip_id_compare(&event->peer, &links->options.self) == 0) {
         proven_self(links, link);

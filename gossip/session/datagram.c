@@ -1,11 +1,11 @@
 #include "gossip/session/datagram.h"
 #include "base/cursor.h"
-#include "gossip/wire/message.h"
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define FORMAT        1u // of a datagram, whatever it carries; hashed into tags and keys
 #define PAIR_BYTES    8u // tag of the ordered pair, at the start of every datagram
 #define ENTROPY_BYTES 8u
 #define NONCE_BYTES   24u // u64 sender's generation, u64 counter, the sender's entropy
@@ -34,37 +34,47 @@ struct window {
     uint64_t seen[WINDOW / 64];
 };
 
+struct peer;
+struct received { // the datagrams of a peer under one secret
+    struct received *next_by_tag;
+    struct peer *peer;
+    uint8_t tag[PAIR_BYTES];
+    uint8_t key[KEY];
+};
+
 struct peer {
-    struct peer *next_by_id, *next_by_tag;
+    struct peer *next_by_id;
     struct gossip_id id;
     uint8_t exchange_public[KEY];
-    uint8_t tag_out[PAIR_BYTES], tag_in[PAIR_BYTES];
-    uint8_t key_out[KEY], key_in[KEY];
-    uint64_t generation; // the highest one in its record or in an authentic datagram
-    uint64_t counter;    // of the next datagram to it
+    uint8_t tag_out[PAIR_BYTES], key_out[KEY]; // under the first secret
+    struct received *in;                       // [secrets.count]: under each
+    struct received *fresh;                    // the same for other secrets, while these are changed
+    uint64_t generation;                       // the highest one in its record or in an authentic datagram
+    uint64_t counter;                          // of the next datagram to it
     struct window window;
-    bool keyed; // key_out and key_in are set
+    bool keyed; // key_out and the keys of `in` are set
 };
 
 struct gossip_datagrams {
     const struct gossip_identity *identity;
-    uint8_t psk[KEY];
+    struct gossip_secrets secrets;
     char cluster[LIMIT_NODE_NAME_BYTES];
     uint64_t generation;
     uint8_t entropy[ENTROPY_BYTES];
     uint8_t index_key[KEY]; // secret, so that no one can choose an id for its bucket
     uint64_t counter_floor; // above all counters used for forgotten peers
     size_t n_peers;
-    struct peer *by_id[BUCKETS], *by_tag[BUCKETS];
+    struct peer *by_id[BUCKETS];
+    struct received *by_tag[BUCKETS];
 };
 
 // Keys
 
-// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || protocol || cluster. All
+// BLAKE2b-256, keyed by the psk, over label || shared || sender || receiver || format || cluster. All
 // except the last have fixed lengths.
-static void derive(const struct gossip_datagrams *datagrams, const char *label, size_t label_bytes,
-                   const uint8_t *shared, const struct gossip_id *sender, const struct gossip_id *receiver,
-                   uint8_t out[KEY])
+static void derive(const struct gossip_datagrams *datagrams, size_t secret, const char *label,
+                   size_t label_bytes, const uint8_t *shared, const struct gossip_id *sender,
+                   const struct gossip_id *receiver, uint8_t out[KEY])
 {
     uint8_t text[sizeof TAG_LABEL + KEY + 2 * GOSSIP_ID_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
     struct base_writer writer = base_writer_of(text, sizeof text);
@@ -73,23 +83,25 @@ static void derive(const struct gossip_datagrams *datagrams, const char *label, 
         base_write_bytes(&writer, shared, KEY);
     base_write_bytes(&writer, sender->bytes, GOSSIP_ID_BYTES);
     base_write_bytes(&writer, receiver->bytes, GOSSIP_ID_BYTES);
-    base_write_u32(&writer, GOSSIP_PROTOCOL);
+    base_write_u32(&writer, FORMAT);
     base_write_bytes(&writer, datagrams->cluster, strlen(datagrams->cluster));
     BASE_ASSERT(!writer.failed);
-    crypto_generichash_blake2b(out, KEY, text, base_writer_used(&writer), datagrams->psk, KEY);
+    crypto_generichash_blake2b(out, KEY, text, base_writer_used(&writer), datagrams->secrets.psk[secret],
+                               KEY);
     sodium_memzero(text, sizeof text);
 }
 
-static void derive_tag(const struct gossip_datagrams *datagrams, const struct gossip_id *sender,
-                       const struct gossip_id *receiver, uint8_t tag[PAIR_BYTES])
+static void derive_tag(const struct gossip_datagrams *datagrams, size_t secret,
+                       const struct gossip_id *sender, const struct gossip_id *receiver,
+                       uint8_t tag[PAIR_BYTES])
 {
     uint8_t whole[KEY];
-    derive(datagrams, TAG_LABEL, sizeof TAG_LABEL, NULL, sender, receiver, whole);
+    derive(datagrams, secret, TAG_LABEL, sizeof TAG_LABEL, NULL, sender, receiver, whole);
     memcpy(tag, whole, PAIR_BYTES);
     sodium_memzero(whole, sizeof whole);
 }
 
-// Computes both keys of a peer at its first use: X25519 costs a hundred times as much as adding the peer.
+// Computes the keys of a peer at its first use: X25519 costs a hundred times as much as adding the peer.
 static enum base_error ensure_keys(const struct gossip_datagrams *datagrams, struct peer *peer)
 {
     const struct gossip_identity *self = datagrams->identity;
@@ -97,14 +109,15 @@ static enum base_error ensure_keys(const struct gossip_datagrams *datagrams, str
     enum base_error error = BASE_OK;
     if (peer->keyed)
         return BASE_OK;
-    BASE_ASSERT(sodium_is_zero(peer->key_out, KEY) && sodium_is_zero(peer->key_in, KEY));
+    BASE_ASSERT(sodium_is_zero(peer->key_out, KEY) && sodium_is_zero(peer->in[0].key, KEY));
     if (crypto_scalarmult_curve25519(shared, self->exchange_secret, peer->exchange_public) != 0 ||
         sodium_is_zero(shared, KEY)) {
         error = BASE_EAUTH;
         goto out;
     }
-    derive(datagrams, KEY_LABEL, sizeof KEY_LABEL, shared, &self->id, &peer->id, peer->key_out);
-    derive(datagrams, KEY_LABEL, sizeof KEY_LABEL, shared, &peer->id, &self->id, peer->key_in);
+    derive(datagrams, 0, KEY_LABEL, sizeof KEY_LABEL, shared, &self->id, &peer->id, peer->key_out);
+    for (size_t i = 0; i < datagrams->secrets.count; i++)
+        derive(datagrams, i, KEY_LABEL, sizeof KEY_LABEL, shared, &peer->id, &self->id, peer->in[i].key);
     peer->keyed = true;
 out:
     sodium_memzero(shared, sizeof shared);
@@ -199,16 +212,41 @@ static struct peer **place_by_id(struct gossip_datagrams *datagrams, const struc
     return place;
 }
 
-static void unlink_by_tag(struct gossip_datagrams *datagrams, const struct peer *peer)
+// The tags of a peer under the present secrets.
+static void link_by_tag(struct gossip_datagrams *datagrams, struct peer *peer)
 {
-    struct peer **place = &datagrams->by_tag[bucket_of(datagrams, peer->tag_in, PAIR_BYTES)];
-    while (*place != peer)
-        place = &(*place)->next_by_tag;
-    *place = peer->next_by_tag;
+    const struct gossip_id *self = &datagrams->identity->id;
+    derive_tag(datagrams, 0, self, &peer->id, peer->tag_out);
+    for (size_t i = 0; i < datagrams->secrets.count; i++) {
+        struct received *in = &peer->in[i];
+        in->peer = peer;
+        derive_tag(datagrams, i, &peer->id, self, in->tag);
+        struct received **head = &datagrams->by_tag[bucket_of(datagrams, in->tag, PAIR_BYTES)];
+        in->next_by_tag = *head;
+        *head = in;
+    }
 }
 
-static void peer_free(struct peer *peer)
+static void unlink_by_tag(struct gossip_datagrams *datagrams, const struct peer *peer)
 {
+    for (size_t i = 0; i < datagrams->secrets.count; i++) {
+        const struct received *in = &peer->in[i];
+        struct received **place = &datagrams->by_tag[bucket_of(datagrams, in->tag, PAIR_BYTES)];
+        while (*place != in)
+            place = &(*place)->next_by_tag;
+        *place = in->next_by_tag;
+    }
+}
+
+static void received_free(const struct gossip_datagrams *datagrams, struct received *in)
+{
+    sodium_memzero(in, datagrams->secrets.count * sizeof *in);
+    free(in);
+}
+
+static void peer_free(const struct gossip_datagrams *datagrams, struct peer *peer)
+{
+    received_free(datagrams, peer->in);
     sodium_memzero(peer, sizeof *peer);
     free(peer);
 }
@@ -220,24 +258,25 @@ static enum base_error peer_add(struct gossip_datagrams *datagrams, const struct
         return BASE_ELIMIT;
     BASE_ASSERT(gossip_id_compare(id, &datagrams->identity->id) != 0);
     struct peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
+    struct received *in = calloc(datagrams->secrets.count, sizeof *in);
+    if (!peer || !in) {
+        free(peer);
+        free(in);
         return BASE_ENOMEM;
+    }
+    peer->in = in;
     peer->id = *id;
     peer->generation = generation;
     peer->counter = datagrams->counter_floor;
     memcpy(peer->exchange_public, exchange_public, KEY);
-    derive_tag(datagrams, &datagrams->identity->id, id, peer->tag_out);
-    derive_tag(datagrams, id, &datagrams->identity->id, peer->tag_in);
-
-    struct peer **head = &datagrams->by_tag[bucket_of(datagrams, peer->tag_in, PAIR_BYTES)];
-    peer->next_by_tag = *head;
-    *head = peer;
+    link_by_tag(datagrams, peer);
     *place = peer;
     datagrams->n_peers++;
     return BASE_OK;
 }
 
-static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], uint64_t generation)
+static void peer_update(const struct gossip_datagrams *datagrams, struct peer *peer,
+                        const uint8_t exchange_public[KEY], uint64_t generation)
 {
     if (generation > peer->generation)
         begin_life(peer, generation);
@@ -246,7 +285,8 @@ static void peer_update(struct peer *peer, const uint8_t exchange_public[KEY], u
         return;
     memcpy(peer->exchange_public, exchange_public, KEY);
     sodium_memzero(peer->key_out, KEY);
-    sodium_memzero(peer->key_in, KEY);
+    for (size_t i = 0; i < datagrams->secrets.count; i++)
+        sodium_memzero(peer->in[i].key, KEY);
     peer->keyed = false;
 }
 
@@ -261,7 +301,7 @@ enum base_error gossip_datagrams_peer(struct gossip_datagrams *datagrams, const 
     if (!*place)
         return peer_add(datagrams, peer, exchange_public, generation, place);
     if (generation >= (*place)->generation)
-        peer_update(*place, exchange_public, generation);
+        peer_update(datagrams, *place, exchange_public, generation);
     return BASE_OK;
 }
 
@@ -277,7 +317,7 @@ void gossip_datagrams_forget(struct gossip_datagrams *datagrams, const struct go
     *place = gone->next_by_id;
     unlink_by_tag(datagrams, gone);
     datagrams->n_peers--;
-    peer_free(gone);
+    peer_free(datagrams, gone);
 }
 
 enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *options,
@@ -285,13 +325,14 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
 {
     const size_t name_bytes = strlen(options->cluster);
     BASE_ASSERT(name_bytes < LIMIT_NODE_NAME_BYTES);
+    BASE_ASSERT(options->secrets->count >= 1 && options->secrets->count <= LIMIT_SECRETS);
     BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_datagrams *made = calloc(1, sizeof *made);
     if (!made)
         return BASE_ENOMEM;
     made->identity = options->identity;
     made->generation = options->generation;
-    memcpy(made->psk, options->psk, KEY);
+    made->secrets = *options->secrets;
     memcpy(made->cluster, options->cluster, name_bytes);
     memcpy(made->entropy, options->entropy, ENTROPY_BYTES);
     crypto_generichash_blake2b(made->index_key, KEY, (const uint8_t *)INDEX_LABEL, sizeof INDEX_LABEL,
@@ -309,7 +350,7 @@ void gossip_datagrams_destroy(struct gossip_datagrams *datagrams)
             struct peer *peer = datagrams->by_id[i];
             datagrams->by_id[i] = peer->next_by_id;
             datagrams->n_peers--;
-            peer_free(peer);
+            peer_free(datagrams, peer);
         }
     BASE_ASSERT(datagrams->n_peers == 0);
     sodium_memzero(datagrams, sizeof *datagrams);
@@ -321,6 +362,47 @@ void gossip_datagrams_generation(struct gossip_datagrams *datagrams, uint64_t ge
     BASE_ASSERT(generation > 0);
     if (generation > datagrams->generation)
         datagrams->generation = generation;
+}
+
+// The peer after this one in the order of the buckets; NULL: the first. Returns NULL after the last.
+static struct peer *peer_after(const struct gossip_datagrams *datagrams, const struct peer *peer)
+{
+    if (peer && peer->next_by_id)
+        return peer->next_by_id;
+    size_t i = peer ? bucket_of(datagrams, peer->id.bytes, GOSSIP_ID_BYTES) + 1 : 0;
+    while (i < BUCKETS && !datagrams->by_id[i])
+        i++;
+    return i < BUCKETS ? datagrams->by_id[i] : NULL;
+}
+
+// All the memory first, so that nothing has changed if there is too little.
+enum base_error gossip_datagrams_secrets(struct gossip_datagrams *datagrams,
+                                         const struct gossip_secrets *secrets)
+{
+    struct peer *peer = NULL;
+    enum base_error error = BASE_OK;
+    BASE_ASSERT(secrets->count >= 1 && secrets->count <= LIMIT_SECRETS);
+    while (!error && (peer = peer_after(datagrams, peer))) {
+        peer->fresh = calloc(secrets->count, sizeof *peer->fresh);
+        error = peer->fresh ? BASE_OK : BASE_ENOMEM;
+    }
+    for (peer = NULL; !error && (peer = peer_after(datagrams, peer));) {
+        unlink_by_tag(datagrams, peer);
+        received_free(datagrams, peer->in);
+        peer->in = peer->fresh;
+        peer->fresh = NULL;
+        sodium_memzero(peer->key_out, KEY);
+        peer->keyed = false;
+    }
+    if (!error)
+        datagrams->secrets = *secrets;
+    while ((peer = peer_after(datagrams, peer))) {
+        free(peer->fresh);
+        peer->fresh = NULL;
+        if (!error)
+            link_by_tag(datagrams, peer);
+    }
+    return error;
 }
 
 // Datagrams
@@ -359,11 +441,12 @@ enum base_error gossip_datagram_seal(struct gossip_datagrams *datagrams, const s
     return BASE_OK;
 }
 
-// Opens a datagram as one from this peer. A plaintext that is not authentic is never written to the caller's
-// memory.
-static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer *from, const uint8_t *sealed,
-                                 size_t sealed_bytes, uint8_t *plain)
+// Opens a datagram as one from this peer, under one of the secrets. A plaintext that is not authentic is
+// never written to the caller's memory.
+static enum base_error open_from(struct gossip_datagrams *datagrams, const struct received *in,
+                                 const uint8_t *sealed, size_t sealed_bytes, uint8_t *plain)
 {
+    struct peer *from = in->peer;
     const size_t plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
     uint8_t bound[BOUND_BYTES], opened[LIMIT_DATAGRAM_BYTES];
     struct base_reader nonce = base_reader_of(sealed + PAIR_BYTES, NONCE_BYTES);
@@ -374,10 +457,10 @@ static enum base_error open_from(struct gossip_datagrams *datagrams, struct peer
     enum base_error error = ensure_keys(datagrams, from);
     if (error)
         return error;
-    write_bound(bound, from->tag_in, datagrams->generation);
+    write_bound(bound, in->tag, datagrams->generation);
     if (crypto_aead_xchacha20poly1305_ietf_decrypt(opened, NULL, NULL, sealed + HEAD_BYTES,
                                                    sealed_bytes - HEAD_BYTES, bound, BOUND_BYTES,
-                                                   sealed + PAIR_BYTES, from->key_in) != 0)
+                                                   sealed + PAIR_BYTES, in->key) != 0)
         return BASE_EAUTH;
     if (generation > from->generation)
         begin_life(from, generation);
@@ -394,16 +477,16 @@ enum base_error gossip_datagram_open(struct gossip_datagrams *datagrams, const u
     if (sealed_bytes < LIMIT_DATAGRAM_OVERHEAD || sealed_bytes > LIMIT_DATAGRAM_BYTES)
         return BASE_EFORMAT;
     enum base_error error = BASE_ENOTFOUND;
-    struct peer *from = datagrams->by_tag[bucket_of(datagrams, sealed, PAIR_BYTES)];
+    const struct received *in = datagrams->by_tag[bucket_of(datagrams, sealed, PAIR_BYTES)];
     // A member may have searched for an id with the tag of another member, so each peer with this tag is
     // tried.
-    for (; from; from = from->next_by_tag) {
-        if (memcmp(from->tag_in, sealed, PAIR_BYTES) != 0)
+    for (; in; in = in->next_by_tag) {
+        if (memcmp(in->tag, sealed, PAIR_BYTES) != 0)
             continue;
-        error = open_from(datagrams, from, sealed, sealed_bytes, plain);
+        error = open_from(datagrams, in, sealed, sealed_bytes, plain);
         if (!error) {
             *plain_bytes = sealed_bytes - LIMIT_DATAGRAM_OVERHEAD;
-            *peer = from->id;
+            *peer = in->peer->id;
             break;
         }
     }

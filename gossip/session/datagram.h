@@ -1,7 +1,7 @@
 // Sealed datagrams between members (DESIGN: secure channel). XChaCha20-Poly1305 under a key for each ordered
-// pair, derived from static-static X25519, the cluster secret, cluster name and protocol number. The
-// receiver's generation is authenticated, so a datagram to an earlier process of a node does not open. A
-// sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
+// pair, derived from static-static X25519, the cluster secret, cluster name and the number of the datagrams'
+// format. The receiver's generation is authenticated, so a datagram to an earlier process of a node does not
+// open. A sliding window refuses replays. A datagram that does not open is dropped without an answer. Layout:
 // DATAGRAMS.md.
 //
 // No socket, clock or randomness. One owner. Secrets are wiped by destroy.
@@ -16,7 +16,7 @@ struct gossip_datagrams;
 
 struct gossip_datagrams_options {
     const struct gossip_identity *identity; // borrowed until destroy
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets;   // copied; seals with the first, opens with any
     const char *cluster;
     uint64_t generation; // of this node: part of the nonce of its datagrams, and expected in those that it
                          // receives
@@ -29,6 +29,9 @@ enum base_error gossip_datagrams_create(const struct gossip_datagrams_options *o
 void gossip_datagrams_destroy(struct gossip_datagrams *datagrams); // NULL is allowed
 void gossip_datagrams_generation(struct gossip_datagrams *datagrams,
                                  uint64_t generation); // of this node; it can only rise
+// Other secrets. Counters, windows and generations of all peers stay. BASE_ENOMEM: nothing has changed.
+enum base_error gossip_datagrams_secrets(struct gossip_datagrams *datagrams,
+                                         const struct gossip_secrets *secrets) BASE_CHECK;
 
 // Adds or updates a peer from its member record. A higher generation than before begins a new replay window;
 // a lower one is ignored. BASE_ELIMIT: over LIMIT_MEMBERS. BASE_EAUTH: an exchange key of small order.

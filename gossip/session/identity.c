@@ -206,27 +206,76 @@ static bool is_space(uint8_t byte)
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
-enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why)
+static size_t without_space(const uint8_t *text, size_t bytes)
+{
+    while (bytes > 0 && is_space(text[bytes - 1]))
+        bytes--;
+    return bytes;
+}
+
+bool gossip_secrets_have(const struct gossip_secrets *secrets, const uint8_t psk[32])
+{
+    bool found = false;
+    for (size_t i = 0; i < secrets->count; i++)
+        found |= sodium_memcmp(secrets->psk[i], psk, 32) == 0;
+    return found;
+}
+
+static enum base_error add_secret(const char *path, const uint8_t *line, size_t bytes,
+                                  struct gossip_secrets *secrets, struct base_reason *why)
+{
+    const size_t number = secrets->count + 1;
+    if (number > LIMIT_SECRETS)
+        return base_fail(why, BASE_ELIMIT, "%s has more than %u lines, each of which is a secret", path,
+                         LIMIT_SECRETS);
+    if (bytes < SECRET_MIN)
+        return base_fail(why, BASE_EAUTH,
+                         "the cluster secret in line %zu of %s has %zu bytes; expected at least %u, from a "
+                         "random source. Make one with: p2pml keygen --secret FILE",
+                         number, path, bytes, SECRET_MIN);
+    uint8_t *psk = secrets->psk[secrets->count];
+    crypto_generichash_blake2b(psk, 32, line, bytes, NULL, 0);
+    if (gossip_secrets_have(secrets, psk))
+        return base_fail(why, BASE_EFORMAT, "line %zu of %s repeats the secret of an earlier line", number,
+                         path);
+    secrets->count++;
+    return BASE_OK;
+}
+
+static enum base_error read_secrets(const char *path, const uint8_t *text, size_t bytes,
+                                    struct gossip_secrets *secrets, struct base_reason *why)
+{
+    bytes = without_space(text, bytes);
+    do {
+        const uint8_t *end = memchr(text, '\n', bytes);
+        const size_t line = end ? (size_t)(end - text) : bytes, passed = line + (end != NULL);
+        enum base_error error = add_secret(path, text, without_space(text, line), secrets, why);
+        if (error)
+            return error;
+        text += passed;
+        bytes -= passed;
+    } while (bytes > 0);
+    return BASE_OK;
+}
+
+enum base_error gossip_secrets_load(const char *path, struct gossip_secrets *secrets, struct base_reason *why)
 {
     uint8_t text[SECRET_FILE_BYTES + 1];
+    struct gossip_secrets read = {.count = 0};
     size_t bytes = 0;
     BASE_ASSERT(sodium_init() >= 0);
-    if (!path || path[0] == '\0') {
-        crypto_generichash_blake2b(psk, 32, (const uint8_t *)NO_SECRET, sizeof NO_SECRET - 1, NULL, 0);
-        return BASE_OK;
-    }
-    enum base_error error = read_secret_file(path, text, &bytes, why);
-    while (!error && bytes > 0 && is_space(text[bytes - 1]))
-        bytes--;
-    if (!error && bytes < SECRET_MIN)
-        error = base_fail(
-            why, BASE_EAUTH,
-            "the cluster secret in %s has %zu bytes; expected at least %u, from a random source. Make "
-            "one with: p2pml keygen --secret FILE",
-            path, bytes, SECRET_MIN);
+    enum base_error error = BASE_OK;
+    if (!path || path[0] == '\0')
+        crypto_generichash_blake2b(read.psk[read.count++], 32, (const uint8_t *)NO_SECRET,
+                                   sizeof NO_SECRET - 1, NULL, 0);
+    else
+        error = read_secret_file(path, text, &bytes, why);
+    if (!error && read.count == 0)
+        error = read_secrets(path, text, bytes, &read, why);
     if (!error)
-        crypto_generichash_blake2b(psk, 32, text, bytes, NULL, 0);
+        *secrets = read;
     sodium_memzero(text, sizeof text);
+    sodium_memzero(&read, sizeof read);
     return error;
 }
 

@@ -4,6 +4,7 @@
 #define GOSSIP_SESSION_IDENTITY_H
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "gossip/id.h"
 #include <stdbool.h>
 
@@ -40,10 +41,19 @@ bool gossip_identity_verify(const struct gossip_id *id, const uint8_t *bytes, si
 void gossip_id_hex(const struct gossip_id *id, char hex[GOSSIP_ID_HEX]);
 enum base_error gossip_id_parse(const char *hex, struct gossip_id *id) BASE_CHECK;
 
-// The cluster secret as a 32-byte pre-shared key: BLAKE2b-256 of the file without trailing white space.
-// Refused like an identity if others can read it, or if it is shorter than 16 bytes. Without a file (path
-// NULL or ""), psk becomes a public constant: the channel is then hidden from readers, but open to strangers.
-enum base_error gossip_secret_load(const char *path, uint8_t psk[32], struct base_reason *why) BASE_CHECK;
+// The secrets of the cluster as 32-byte pre-shared keys: BLAKE2b-256 of each line of the file, without white
+// space at its end. A node begins handshakes and seals datagrams with the first, and accepts all.
+struct gossip_secrets {
+    uint8_t psk[LIMIT_SECRETS][32];
+    size_t count; // 1..LIMIT_SECRETS
+};
+// A file is refused like an identity if others can read it; also if it has more than LIMIT_SECRETS lines, or
+// a line that is shorter than 16 bytes or repeats another. Without a file (path NULL or ""), the secret is a
+// public constant: the channel is then hidden from readers, but open to strangers. After an error nothing has
+// changed.
+enum base_error gossip_secrets_load(const char *path, struct gossip_secrets *secrets,
+                                    struct base_reason *why) BASE_CHECK;
+bool gossip_secrets_have(const struct gossip_secrets *secrets, const uint8_t psk[32]);
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_secret_create(const char *path, struct base_reason *why) BASE_CHECK;
 

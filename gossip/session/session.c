@@ -2,17 +2,19 @@
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/records_private.h"
-#include "gossip/wire/message.h"
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAGIC         "p2pml"
 #define MAGIC_BYTES   5u
+#define FORMAT        1u // of the handshake, whatever GOSSIP_PROTOCOL is: it never changes with that number
 #define PREFIX_BYTES  2u // length of the handshake message after it
 #define BINDING_BYTES 64u
 #define PROOF_BYTES   (GOSSIP_ID_BYTES + BINDING_BYTES)
-#define PAYLOAD_BYTES (PROOF_BYTES + 1) // of handshake messages 1 and 2: the proof, and the offered AEADs
+#define OFFER_BYTES   1u                                        // the offered AEADs
+#define RANGE_BYTES   4u                                        // the least and the most of the protocols
+#define PAYLOAD_BYTES (PROOF_BYTES + OFFER_BYTES + RANGE_BYTES) // of message 1, the longest
 
 _Static_assert(GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES <= LIMIT_HANDSHAKE_BYTES,
                "the largest handshake message");
@@ -24,7 +26,9 @@ struct gossip_session {
     bool initiator;
     const struct gossip_identity *identity;
     size_t message_limit;
-    uint8_t offered, theirs; // AEADs
+    uint8_t offered, theirs;              // AEADs
+    struct gossip_protocols ours, spoken; // spoken: by the peer
+    struct gossip_secrets secrets;        // of a responder, until it has read message 0
     struct gossip_noise_handshake handshake;
     struct gossip_noise_cipher send, receive;
     struct gossip_id peer;
@@ -33,6 +37,7 @@ struct gossip_session {
 
 static void wipe_keys(struct gossip_session *session)
 {
+    sodium_memzero(&session->secrets, sizeof session->secrets);
     sodium_memzero(&session->handshake, sizeof session->handshake);
     sodium_memzero(&session->send, sizeof session->send);
     sodium_memzero(&session->receive, sizeof session->receive);
@@ -46,16 +51,29 @@ static enum base_error bury(struct gossip_session *session, enum base_error erro
     return error;
 }
 
-// Magic, protocol number and cluster name: a peer with different ones derives different keys. The first two
-// have fixed lengths, so different inputs give different prologues.
+// Magic, format and cluster name: a peer with different ones derives different keys. The first two have fixed
+// lengths, so different inputs give different prologues.
 static size_t prologue_of(const char *cluster, uint8_t *out, size_t capacity)
 {
     struct base_writer writer = base_writer_of(out, capacity);
     base_write_bytes(&writer, MAGIC, MAGIC_BYTES);
-    base_write_u32(&writer, GOSSIP_PROTOCOL);
+    base_write_u32(&writer, FORMAT);
     base_write_bytes(&writer, cluster, strlen(cluster));
     BASE_ASSERT(!writer.failed);
     return base_writer_used(&writer);
+}
+
+static bool is_range(const struct gossip_protocols *protocols)
+{
+    return protocols->least >= 1 && protocols->least <= protocols->most;
+}
+
+// The highest protocol that both speak; 0: there is none.
+static uint16_t agreed(const struct gossip_protocols *ours, const struct gossip_protocols *theirs)
+{
+    BASE_ASSERT(is_range(ours) && is_range(theirs));
+    const uint16_t most = ours->most < theirs->most ? ours->most : theirs->most;
+    return most >= ours->least && most >= theirs->least ? most : 0;
 }
 
 enum base_error gossip_session_create(const struct gossip_session_options *options,
@@ -63,6 +81,7 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
 {
     uint8_t prologue[MAGIC_BYTES + 4 + LIMIT_NODE_NAME_BYTES];
     BASE_ASSERT(options->message_limit <= UINT32_MAX);
+    BASE_ASSERT(options->secrets->count >= 1 && options->secrets->count <= LIMIT_SECRETS);
     BASE_ASSERT(sodium_init() >= 0); // selects fast implementations; further calls do nothing
     struct gossip_session *made = calloc(1, sizeof *made);
     if (!made)
@@ -72,6 +91,8 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
     made->identity = options->identity;
     made->message_limit = options->message_limit;
     made->offered = gossip_aead_offer() & (options->aeads ? options->aeads : UINT8_MAX);
+    made->ours = options->protocols.most ? options->protocols : gossip_own_protocols;
+    BASE_ASSERT(is_range(&made->ours));
     const struct gossip_noise_options noise = {
         .initiator = options->initiator,
         .prologue = prologue,
@@ -79,8 +100,10 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
         .static_public = options->identity->exchange_public,
         .static_secret = options->identity->exchange_secret,
         .ephemeral_secret = options->entropy,
-        .psk = options->psk,
+        .psk = options->secrets->psk[0],
     };
+    if (!options->initiator)
+        made->secrets = *options->secrets;
     gossip_noise_begin(&made->handshake, &noise);
     *session = made;
     return BASE_OK;
@@ -106,50 +129,99 @@ enum gossip_aead gossip_session_aead(const struct gossip_session *session)
     return session->send.aead;
 }
 
-static size_t handshake_bytes(unsigned message)
+static size_t payload_bytes(unsigned message)
 {
-    switch (message) {
-    case 0:
-        return GOSSIP_NOISE_MESSAGE_0;
-    case 1:
-        return GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES;
-    default:
-        return GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES;
-    }
+    static const size_t bytes[] = {RANGE_BYTES, PAYLOAD_BYTES, PROOF_BYTES + OFFER_BYTES};
+    BASE_ASSERT(message < sizeof bytes / sizeof *bytes);
+    return bytes[message];
 }
 
-// Message 0 has no payload: nothing is sent before the peer has proved that it has the psk. The other
-// messages carry the sender's id, its signature over the static key of this handshake, and the AEADs that it
-// has. A modified offer changes the handshake hash.
+static size_t handshake_bytes(unsigned message)
+{
+    static const size_t bytes[] = {GOSSIP_NOISE_MESSAGE_0, GOSSIP_NOISE_MESSAGE_1, GOSSIP_NOISE_MESSAGE_2};
+    return bytes[message] + payload_bytes(message);
+}
+
+// Message 0 carries only the protocols that the initiator speaks: its id follows once the peer has proved
+// that it has the psk. Messages 1 and 2 carry the sender's id, its signature over the static key of this
+// handshake, and the AEADs that it has; message 1 the responder's protocols, too. A modified offer or range
+// changes the handshake hash.
+static void write_payload(const struct gossip_session *session, unsigned message,
+                          uint8_t payload[PAYLOAD_BYTES])
+{
+    struct base_writer writer = base_writer_of(payload, payload_bytes(message));
+    if (message > 0) {
+        base_write_bytes(&writer, session->identity->id.bytes, GOSSIP_ID_BYTES);
+        base_write_bytes(&writer, session->identity->binding, BINDING_BYTES);
+        base_write_u8(&writer, session->offered);
+    }
+    if (message < 2) {
+        base_write_u16(&writer, session->ours.least);
+        base_write_u16(&writer, session->ours.most);
+    }
+    BASE_ASSERT(!writer.failed && writer.at == writer.end);
+}
+
 static enum base_error send_handshake(struct gossip_session *session, struct base_buffer *out)
 {
     const unsigned number = session->handshake.next;
     const size_t bytes = handshake_bytes(number);
     uint8_t payload[PAYLOAD_BYTES], *room = NULL;
-    memcpy(payload, session->identity->id.bytes, GOSSIP_ID_BYTES);
-    memcpy(payload + GOSSIP_ID_BYTES, session->identity->binding, BINDING_BYTES);
-    payload[PROOF_BYTES] = session->offered;
-
+    write_payload(session, number, payload);
     enum base_error error = base_buffer_reserve(out, PREFIX_BYTES + bytes, SIZE_MAX, &room);
     if (error)
         return error;
     struct base_writer writer = base_writer_of(room, PREFIX_BYTES);
     base_write_u16(&writer, (uint16_t)bytes);
-    error = gossip_noise_write(&session->handshake, payload, number == 0 ? 0 : PAYLOAD_BYTES,
-                               room + PREFIX_BYTES);
+    error = gossip_noise_write(&session->handshake, payload, payload_bytes(number), room + PREFIX_BYTES);
     if (!error)
         base_buffer_commit(out, PREFIX_BYTES + bytes);
     return error;
 }
 
-static enum base_error read_payload(struct gossip_session *session, const uint8_t payload[PAYLOAD_BYTES])
+static enum base_error read_proof(struct gossip_session *session, struct base_reader *payload)
 {
     BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next >= 2);
-    memcpy(session->peer.bytes, payload, GOSSIP_ID_BYTES);
-    if (!gossip_identity_binding_valid(&session->peer, session->handshake.rs, payload + GOSSIP_ID_BYTES))
+    memcpy(session->peer.bytes, base_read_bytes(payload, GOSSIP_ID_BYTES), GOSSIP_ID_BYTES);
+    if (!gossip_identity_binding_valid(&session->peer, session->handshake.rs,
+                                       base_read_bytes(payload, BINDING_BYTES)))
         return BASE_EAUTH;
-    session->theirs = payload[PROOF_BYTES];
+    session->theirs = base_read_u8(payload);
     return session->theirs & GOSSIP_AEAD_BIT(GOSSIP_AEAD_CHACHAPOLY) ? BASE_OK : BASE_EFORMAT;
+}
+
+static enum base_error read_payload(struct gossip_session *session, unsigned message, const uint8_t *bytes)
+{
+    struct base_reader payload = base_reader_of(bytes, payload_bytes(message));
+    if (message > 0) {
+        enum base_error error = read_proof(session, &payload);
+        if (error)
+            return error;
+    }
+    if (message < 2) {
+        session->spoken.least = base_read_u16(&payload);
+        session->spoken.most = base_read_u16(&payload);
+    }
+    BASE_ASSERT(!payload.failed && base_reader_left(&payload) == 0);
+    return is_range(&session->spoken) ? BASE_OK : BASE_EFORMAT;
+}
+
+// The initiator chose one of the secrets, and does not say which: each is tried, from the same beginning.
+// Only symmetric operations are repeated.
+static enum base_error read_first(struct gossip_session *session, const uint8_t *message, size_t bytes,
+                                  uint8_t payload[PAYLOAD_BYTES])
+{
+    struct gossip_noise_handshake begun = session->handshake;
+    enum base_error error = BASE_EAUTH;
+    BASE_ASSERT(!session->initiator && session->secrets.count > 0);
+    for (size_t i = 0; i < session->secrets.count && error == BASE_EAUTH; i++) {
+        session->handshake = begun;
+        memcpy(session->handshake.psk, session->secrets.psk[i], sizeof session->handshake.psk);
+        error = gossip_noise_read(&session->handshake, message, bytes, payload);
+    }
+    sodium_memzero(&begun, sizeof begun);
+    sodium_memzero(&session->secrets, sizeof session->secrets);
+    return error;
 }
 
 static enum base_error receive_handshake(struct gossip_session *session, const uint8_t *message, size_t bytes,
@@ -157,10 +229,11 @@ static enum base_error receive_handshake(struct gossip_session *session, const u
 {
     BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next < 3);
     uint8_t payload[PAYLOAD_BYTES];
-    const bool proven = session->handshake.next > 0;
-    enum base_error error = gossip_noise_read(&session->handshake, message, bytes, payload);
-    if (!error && proven)
-        error = read_payload(session, payload);
+    const unsigned number = session->handshake.next;
+    enum base_error error = number == 0 ? read_first(session, message, bytes, payload)
+                                        : gossip_noise_read(&session->handshake, message, bytes, payload);
+    if (!error)
+        error = read_payload(session, number, payload);
     if (!error && session->handshake.next < 3)
         error = send_handshake(session, out);
     if (error || session->handshake.next < 3)
@@ -257,8 +330,11 @@ enum base_error gossip_session_receive(struct gossip_session *session, const uin
         }
         base_buffer_consume(&session->partial, bytes);
     }
-    if (session->state == STATE_OPEN)
+    if (session->state == STATE_OPEN) {
         event->peer = session->peer;
+        event->protocols = session->spoken;
+        event->protocol = agreed(&session->ours, &session->spoken);
+    }
     BASE_ASSERT(session->state != STATE_DEAD && input.left <= in_bytes);
     *consumed = in_bytes - input.left;
     return BASE_OK;

@@ -12,6 +12,7 @@
 #include "gossip/session/aead.h"
 #include "gossip/session/identity.h"
 #include "gossip/session/records.h"
+#include "gossip/wire/message.h"
 #include <stdbool.h>
 
 struct gossip_session;
@@ -19,11 +20,12 @@ struct gossip_session;
 struct gossip_session_options {
     bool initiator;
     const struct gossip_identity *identity; // borrowed for the session's life
-    uint8_t psk[32];
-    const char *cluster;  // in the prologue, with "p2pml" and the protocol number
-    uint8_t entropy[32];  // fresh random bytes: the ephemeral key
-    size_t message_limit; // largest accepted message after the handshake, in bytes
-    uint8_t aeads;        // bits of enum gossip_aead that may be offered; 0: all
+    const struct gossip_secrets *secrets;   // copied as needed; an initiator uses the first, a responder any
+    const char *cluster;                    // in the prologue
+    uint8_t entropy[32];                    // fresh random bytes: the ephemeral key
+    size_t message_limit;                   // largest accepted message after the handshake, in bytes
+    uint8_t aeads;                          // bits of enum gossip_aead that may be offered; 0: all
+    struct gossip_protocols protocols;      // spoken by this end; zeros: gossip_own_protocols
 };
 
 enum gossip_session_event_kind {
@@ -34,6 +36,8 @@ enum gossip_session_event_kind {
 struct gossip_session_event {
     enum gossip_session_event_kind kind;
     struct gossip_id peer;
+    struct gossip_protocols protocols; // of the peer
+    uint16_t protocol;                 // the highest one that both speak; 0: none, so close the stream
 };
 
 // Options are copied (the identity is borrowed). Fails only with BASE_ENOMEM.
@@ -45,9 +49,10 @@ void gossip_session_destroy(struct gossip_session *session); // wipes keys; NULL
 enum base_error gossip_session_start(struct gossip_session *session, struct base_buffer *out) BASE_CHECK;
 
 // Reads in[in_bytes], which may be any piece of the stream. *consumed is everything except bytes after the
-// handshake. Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks the secret, has another
-// cluster name or protocol number, or bytes were modified; these cases cannot be distinguished, on purpose,
-// and a responder has then sent nothing. BASE_EFORMAT: invalid framing, or an offer without ChaChaPoly.
+// handshake. Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks every secret, has another
+// cluster name, or bytes were modified; these cases cannot be distinguished, on purpose, and a responder has
+// then sent nothing. BASE_EFORMAT: invalid framing, an offer without ChaChaPoly, or an impossible range of
+// protocols.
 enum base_error gossip_session_receive(struct gossip_session *session, const uint8_t *in, size_t in_bytes,
                                        size_t *consumed, struct base_buffer *out,
                                        struct gossip_session_event *event) BASE_CHECK;

@@ -20,11 +20,15 @@
             offsetof(struct gossip_message, as.member), most                                                 \
     }
 
+_Static_assert(1 <= GOSSIP_PROTOCOL_LEAST && GOSSIP_PROTOCOL_LEAST <= GOSSIP_PROTOCOL &&
+                   GOSSIP_PROTOCOL <= UINT16_MAX,
+               "a range");
+const struct gossip_protocols gossip_own_protocols = {GOSSIP_PROTOCOL_LEAST, GOSSIP_PROTOCOL};
+
 static const struct gossip_field greeting[] = {
-    U32(greeting.protocol), TEXT(greeting.version),   NAME(greeting.name),       TEXT(greeting.model),
-    U64(greeting.schema),   U64(greeting.parameters), U64(greeting.instance_id), TEXT(greeting.rules),
-    TEXT(greeting.told),    U64(greeting.own[0]),     U64(greeting.own[1]),      UINT(greeting.begun, 1),
-    U32(greeting.shard),
+    TEXT(greeting.version),   NAME(greeting.name),       TEXT(greeting.model),    U64(greeting.schema),
+    U64(greeting.parameters), U64(greeting.instance_id), TEXT(greeting.rules),    TEXT(greeting.told),
+    U64(greeting.own[0]),     U64(greeting.own[1]),      UINT(greeting.begun, 1), U32(greeting.shard),
 };
 _Static_assert(GOSSIP_OWN_WORDS == 2, "a field for each word");
 

@@ -12,7 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_PROTOCOL 17 // raised by every change that older nodes cannot read
+// The protocols that this node speaks, by number. A change that older nodes cannot read raises
+// GOSSIP_PROTOCOL; GOSSIP_PROTOCOL_LEAST follows when the earlier ones are no longer spoken. A test builds
+// nodes with others.
+#ifndef GOSSIP_PROTOCOL
+#define GOSSIP_PROTOCOL_LEAST 18
+#define GOSSIP_PROTOCOL       18
+#endif
+struct gossip_protocols {
+    uint16_t least, most; // 1 <= least <= most
+};
+extern const struct gossip_protocols gossip_own_protocols;
 
 enum gossip_message_kind {
     GOSSIP_GREETING = 1, // first message of both ends: do both train the same model?
@@ -32,7 +42,6 @@ enum gossip_message_kind {
 
 #define GOSSIP_OWN_WORDS 2u
 struct gossip_greeting {
-    uint32_t protocol;
     char version[32];                    // program version, for people
     char name[LIMIT_NODE_NAME_BYTES];    // node.name; valid: [A-Za-z0-9._-]{1,63}
     char model[LIMIT_TENSOR_NAME_BYTES]; // for people: "mlp 784-256-10"

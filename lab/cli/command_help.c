@@ -165,7 +165,9 @@ static const char about_keygen[] =
     "  --identity FILE  creates the secret key of a node (node.identity) and prints its id, which is public\n"
     "  --secret FILE    creates the secret that all nodes of a cluster share (cluster.secret_file)\n"
     "\n"
-    "Only the owner can read the files. Existing files are never overwritten.\n";
+    "Only the owner can read the files. Existing files are never overwritten. A secret is one line: to change that\n"
+    "of a running cluster, make another one and append it to cluster.secret_file (docs/operations.md, Rotate the\n"
+    "secret).\n";
 
 static const char about_inspect[] =
     "p2pml inspect FILE\n"

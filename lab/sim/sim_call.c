@@ -67,10 +67,12 @@ static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_n
     sim_link_tell_later(other, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                            .link = theirs->handle,
                                                            .peer = *sim_member_id(other, node->self),
+                                                           .protocol = GOSSIP_PROTOCOL,
                                                            .alive = true});
     sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, other->self),
+                                                    .protocol = GOSSIP_PROTOCOL,
                                                     .alive = true});
     sim_node_act(other, GOSSIP_CONTROL_LINKS_TOO);
     sim_node_wake(other);

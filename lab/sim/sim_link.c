@@ -187,6 +187,7 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
     const struct sim_world *world = node->world;
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &world->identity[node->self],
+                                             .secrets = &world->secrets,
                                              .cluster = "sim",
                                              .message_limit = MESSAGE_MAX};
     struct sim_link *link = sim_must(calloc(1, sizeof *link));
@@ -195,7 +196,6 @@ struct sim_link *sim_link_add(struct sim_node *node, uint64_t stream, size_t hos
         .next = node->links.list, .stream = stream, .host = host, .peer = SIZE_MAX, .initiator = initiator};
     node->links.list = link;
     if (world->options.sealed && !world->options.known) {
-        memcpy(options.psk, world->psk, sizeof options.psk);
         for (size_t i = 0; i < sizeof options.entropy; i++)
             options.entropy[i] = (uint8_t)base_rng_below(&node->rng, 256);
         BASE_ASSERT(!gossip_session_create(&options, &link->session));
@@ -251,6 +251,7 @@ void sim_link_authenticated(struct sim_node *node, struct sim_link *link, size_t
     sim_link_tell(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                     .link = link->handle,
                                                     .peer = *sim_member_id(node, peer),
+                                                    .protocol = GOSSIP_PROTOCOL,
                                                     .alive = alive});
 }
 
@@ -296,10 +297,8 @@ void sim_link_start(struct sim_node *node)
     const bool known = node->world->options.known;
     struct gossip_greeting *greeting = &node->links.greeting;
 
-    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
-                                         .version = "sim",
-                                         .model = "softmax",
-                                         .parameters = learner ? learner->learner.parameters : 0};
+    *greeting = (struct gossip_greeting){
+        .version = "sim", .model = "softmax", .parameters = learner ? learner->learner.parameters : 0};
     snprintf(greeting->name, sizeof greeting->name, "node-%02zu", node->self);
     const struct gossip_links_options options = {.self = *sim_member_id(node, node->self),
                                                  .greeting = greeting,

@@ -78,8 +78,10 @@ void sim_member_start(struct sim_node *node)
         .seed = base_rng_u64(&node->rng),
         .now_ns = sim_node_now(node),
         .recent_starts = recent_starts(node)};
-    struct gossip_datagrams_options sealing = {
-        .identity = &world->identity[node->self], .cluster = "sim", .generation = node->member.generation};
+    struct gossip_datagrams_options sealing = {.identity = &world->identity[node->self],
+                                               .secrets = &world->secrets,
+                                               .cluster = "sim",
+                                               .generation = node->member.generation};
     char name[LIMIT_NODE_NAME_BYTES];
     uint64_t entropy = base_rng_u64(&node->rng);
 
@@ -93,7 +95,6 @@ void sim_member_start(struct sim_node *node)
     }
     BASE_ASSERT(!gossip_membership_create(&options, &node->member.membership));
     make_control(node);
-    memcpy(sealing.psk, world->psk, sizeof sealing.psk);
     memcpy(sealing.entropy, &entropy, sizeof sealing.entropy);
     if (world->options.sealed)
         BASE_ASSERT(!gossip_datagrams_create(&sealing, &node->member.datagrams));

@@ -17,8 +17,9 @@ void sim_world_create(struct sim_world *world, const struct sim_options *options
     BASE_ASSERT(!options->known || !options->twins);
     if (options->known)
         sim_known_create(world);
-    for (size_t i = 0; i < sizeof world->psk; i++)
-        world->psk[i] = (uint8_t)base_rng_below(&world->rng, 256);
+    world->secrets.count = 1;
+    for (size_t i = 0; i < sizeof world->secrets.psk[0]; i++)
+        world->secrets.psk[0][i] = (uint8_t)base_rng_below(&world->rng, 256);
     world->node = sim_must(calloc(hosts, sizeof(struct sim_node *)));
     for (size_t i = 0; i < hosts; i++)
         world->node[i] = sim_node_create(world, i);

@@ -76,7 +76,7 @@ struct sim_world {
     struct gossip_identity *identity; // [nodes]
     uint32_t *by_id;                  // open addressing: identity + 1
     size_t by_id_size;
-    uint8_t psk[32];
+    struct gossip_secrets secrets;
     struct sim_proofs proofs;
     struct sim_plans plans;
     struct sim_known known; // with options.known

@@ -50,15 +50,14 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .recent_starts = o->starts.recent,
         .allow = o->links.allow};
     struct gossip_datagrams_options sealing = {.identity = o->links.identity,
+                                               .secrets = o->links.secrets,
                                                .cluster = o->links.config->cluster.name,
                                                .generation = o->starts.number};
     memcpy(options.addresses, cluster->addresses, sizeof options.addresses);
-    memcpy(sealing.psk, o->links.psk, sizeof sealing.psk);
     enum base_error error = BASE_EIO;
     if (getrandom(&options.seed, sizeof options.seed, 0) == (ssize_t)sizeof options.seed &&
         getrandom(sealing.entropy, sizeof sealing.entropy, 0) == (ssize_t)sizeof sealing.entropy)
         error = gossip_datagrams_create(&sealing, &cluster->datagrams);
-    explicit_bzero(&sealing, sizeof sealing);
     if (!error)
         error = gossip_membership_create(&options, &cluster->membership);
     return error ? base_fail(why, error, "membership: %s", base_error_name(error)) : BASE_OK;
@@ -144,7 +143,6 @@ void node_cluster_destroy(struct node_cluster *cluster)
     gossip_datagrams_destroy(cluster->datagrams);
     node_events_close(cluster->events);
     node_faults_destroy(cluster->faults);
-    explicit_bzero(cluster->options.links.psk, sizeof cluster->options.links.psk);
     free(cluster);
 }
 
@@ -172,6 +170,11 @@ struct gossip_control *node_cluster_control(const struct node_cluster *cluster)
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster)
 {
     return gossip_control_graph(cluster->control);
+}
+
+enum base_error node_cluster_secrets(struct node_cluster *cluster, const struct gossip_secrets *secrets)
+{
+    return gossip_datagrams_secrets(cluster->datagrams, secrets);
 }
 
 void node_cluster_reload_faults(struct node_cluster *cluster)

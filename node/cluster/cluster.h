@@ -64,6 +64,9 @@ void node_cluster_leave(struct node_cluster *cluster);
 // What this node's life, links and members are to each other. Events of its life go there.
 struct gossip_control *node_cluster_control(const struct node_cluster *cluster);
 void node_cluster_reload_faults(struct node_cluster *cluster);
+// Datagrams use these secrets from now on. BASE_ENOMEM: nothing has changed.
+enum base_error node_cluster_secrets(struct node_cluster *cluster,
+                                     const struct gossip_secrets *secrets) BASE_CHECK;
 // An event about this node, without a member: start, paused, ...
 void node_cluster_tell(struct node_cluster *cluster, const char *event, const char *line);
 void node_cluster_warn(struct node_cluster *cluster, const char *event,

@@ -238,7 +238,7 @@ enum base_error node_greeting_take(const struct node_config *config, const struc
     const struct node_schema *schema = &node_config_schema;
     struct taken taken = {0};
     size_t bytes = 0;
-    bool possible = theirs->protocol == ours->protocol && theirs->begun && !ours->begun;
+    bool possible = theirs->begun && !ours->begun;
 
     *text = NULL;
     if (!possible)
@@ -265,7 +265,7 @@ bool node_greeting_comes_back(const struct gossip_greeting *ours, const struct g
     unsigned bit = 0;
     bool takes = false;
 
-    if (theirs->protocol != ours->protocol || theirs->begun || !ours->begun)
+    if (theirs->begun || !ours->begun)
         return false;
     for (size_t i = 0; i < schema->count; i++) {
         const struct node_key *key = &schema->keys[i];
@@ -381,11 +381,6 @@ enum base_error node_greeting_compare(const struct gossip_greeting *ours,
                                       const struct gossip_greeting *theirs, struct base_reason *why)
 {
     switch (gossip_links_compare(ours, theirs)) {
-    case GOSSIP_CLOSE_OTHER_PROTOCOL:
-        return base_fail(why, BASE_EMISMATCH,
-                         "it speaks protocol %" PRIu32 " (version %s), this node protocol %" PRIu32
-                         " (version %s); run the same version on both",
-                         theirs->protocol, theirs->version, ours->protocol, ours->version);
     case GOSSIP_CLOSE_OTHER_MODEL:
         if (differ_in_data(ours, theirs))
             return base_fail(

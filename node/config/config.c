@@ -101,7 +101,8 @@ static const struct node_key keys[] = {
          "secret."),
     TEXT("cluster.secret_file", cluster.secret_file, "",
          "File with the secret that all nodes of the cluster share ('p2pml keygen --secret FILE' creates "
-         "one). Only its owner may have permission to read it. Empty: no secret."),
+         "one). Of several lines the first is used, and all are accepted. Read again on SIGHUP. Only its "
+         "owner may have permission to read it. Empty: no secret."),
     TEXT("cluster.allow_file", cluster.allow_file, "",
          "File with the ids of the nodes that may take part, one per line. Read again on SIGHUP. Empty: "
          "every node that has the secret."),

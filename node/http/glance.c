@@ -232,9 +232,9 @@ static bool is_refused(const struct node_status *s, struct node_glance *g)
     for (size_t i = 0; i < s->n_entries; i++)
         if (s->entries[i].shown.state == GOSSIP_ENTRY_REFUSED)
             return conclude(g, NODE_REFUSED,
-                            "%s and this node cannot train together: it trains something else, or one does "
-                            "not allow the other. The log line peer_refused or refused_by_peer says what "
-                            "differs.",
+                            "%s and this node cannot train together: it trains something else, speaks other "
+                            "protocols, or one does not allow the other. The log line peer_refused or "
+                            "refused_by_peer says what differs.",
                             s->entries[i].text);
     return false;
 }

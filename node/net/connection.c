@@ -56,9 +56,10 @@ static enum base_error open_session(const struct node_link_options *options, str
 {
     struct gossip_session_options o = {.initiator = options->initiator,
                                        .identity = options->identity,
+                                       .secrets = options->secrets,
                                        .cluster = options->cluster,
+                                       .protocols = options->protocols,
                                        .message_limit = options->message_limit};
-    memcpy(o.psk, options->psk, sizeof o.psk);
     enum base_error error = BASE_EIO;
     if (getrandom(o.entropy, sizeof o.entropy, 0) == (ssize_t)sizeof o.entropy)
         error = gossip_session_create(&o, session);

@@ -23,7 +23,7 @@ struct node_link;
 struct node_streams;
 
 struct node_link_handler {
-    void (*established)(void *owner, const struct gossip_id *peer);
+    void (*established)(void *owner, const struct gossip_session_event *event);
     void (*message)(void *owner, uint8_t *bytes, size_t count);          // malloc'ed; the owner's to free
     void (*closed)(void *owner, enum base_error error, const char *why); // BASE_OK: ended in order
     void (*answered)(void *owner); // accepted: the caller's first message fits the secret; may be NULL
@@ -35,8 +35,9 @@ struct node_link_options {
     int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
     bool initiator;
     const struct gossip_identity *identity;
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets; // only while the link is created
     const char *cluster;
+    struct gossip_protocols protocols; // zeros: those of this build
     size_t message_limit;
     uint64_t handshake_ns; // until the session must be established; 0: the owner has its own deadline
     struct node_counters *counters;

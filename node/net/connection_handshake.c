@@ -67,10 +67,11 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
     size_t used = 0;
     enum base_error error = gossip_session_receive(link->session, bytes, count, &used, &link->out, &event);
     if (error) {
-        node_link_close(link, error,
-                        error == BASE_EAUTH
-                            ? "the handshake failed: another secret, cluster name or protocol version"
-                            : "it was not a handshake of p2pml");
+        node_link_close(
+            link, error,
+            error == BASE_EAUTH
+                ? "the handshake failed: another secret or cluster name, or a p2pml before protocol 18"
+                : "it was not a handshake of p2pml");
         return;
     }
     const bool answers = !link->initiator && base_buffer_length(&link->out) > 0;
@@ -81,7 +82,7 @@ static void take_bytes(struct node_link *link, const uint8_t *bytes, size_t coun
         return;
     error = move_to_stream(link, bytes + used, count - used);
     if (!error)
-        link->handler->established(link->owner, &event.peer);
+        link->handler->established(link->owner, &event);
     else
         node_link_close(link, error, "out of memory");
 }

@@ -16,21 +16,27 @@ static void on_answered(void *owner)
     node_peers_say_now(link->peers, about(link, GOSSIP_LINKS_ANSWERED));
 }
 
-static void on_established(void *owner, const struct gossip_id *peer)
+static void on_established(void *owner, const struct gossip_session_event *event)
 {
     struct peer_link *link = owner;
     struct node_peers *peers = link->peers;
     struct gossip_links_event authenticated = about(link, GOSSIP_LINKS_AUTHENTICATED);
     BASE_ASSERT(!link->authenticated && !link->active);
     link->authenticated = true;
-    link->id = *peer;
-    if (node_faults_has(peers->options.faults, peer)) {
+    link->id = event->peer;
+    link->protocols = event->protocols;
+    link->protocol = event->protocol;
+    struct gossip_member_info known;
+    if (!gossip_membership_find(peers->options.membership, &link->id, &known))
+        snprintf(link->name, sizeof link->name, "%s", known.record->name);
+    if (node_faults_has(peers->options.faults, &link->id)) {
         node_link_stall(link->link, true);
         node_link_close(link->link, BASE_EIO, "cut off by node.fault_file");
         return;
     }
-    authenticated.peer = *peer;
-    authenticated.alive = gossip_membership_is_here(peers->options.membership, peer);
+    authenticated.peer = link->id;
+    authenticated.protocol = event->protocol;
+    authenticated.alive = gossip_membership_is_here(peers->options.membership, &link->id);
     node_peers_say_now(peers, authenticated);
 }
 

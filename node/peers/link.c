@@ -134,14 +134,14 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
                                   .socket = socket,
                                   .initiator = link->caller,
                                   .identity = p->identity,
+                                  .secrets = p->secrets,
                                   .cluster = p->config->cluster.name,
+                                  .protocols = p->protocols,
                                   .message_limit = p->message_limit,
                                   .counters = p->counters,
                                   .handler = peers->sessions,
                                   .owner = link};
-    memcpy(o.psk, p->psk, sizeof o.psk);
     enum base_error error = node_link_create(&o, &link->link);
-    explicit_bzero(o.psk, sizeof o.psk);
     if (!error)
         return true;
     close(socket);

@@ -97,6 +97,8 @@ enum base_error node_peers_create(const struct node_peers_options *options, stru
     if (!peers)
         return BASE_ENOMEM;
     peers->options = *options;
+    if (peers->options.protocols.most == 0)
+        peers->options.protocols = gossip_own_protocols;
     peers->sessions = &peer_link_handler;
     LIST_INIT(&peers->links);
     enum base_error error = make_parts(peers);
@@ -120,7 +122,6 @@ void node_peers_destroy(struct node_peers *peers)
     if (peers->waiting)
         event_free(peers->waiting);
     gossip_links_destroy(peers->rules);
-    explicit_bzero(peers->options.psk, sizeof peers->options.psk);
     free(peers->accounts);
     free(peers->settings);
     free(peers);

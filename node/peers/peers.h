@@ -56,13 +56,14 @@ struct node_peers_options {
     struct node_streams *streams; // of this base
     const struct node_config *config;
     const struct gossip_identity *identity;
-    uint8_t psk[32];
+    const struct gossip_secrets *secrets;  // may change: new links use the new ones
     const struct gossip_allow_list *allow; // NULL: every node with the secret
     const struct gossip_greeting *greeting;
     size_t message_limit;
     struct node_counters *counters;
-    int listener; // bound, non-blocking; becomes this object's after success
-    bool joins;   // this node takes the settings of a cluster that trains already
+    struct gossip_protocols protocols; // spoken by this node; zeros: those of this build
+    int listener;                      // bound, non-blocking; becomes this object's after success
+    bool joins;                        // this node takes the settings of a cluster that trains already
     // Called from the event loop: the owner is to take all events now. They are valid during this call only.
     void (*ready)(void *owner);
     void *owner;

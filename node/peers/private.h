@@ -20,6 +20,8 @@ struct peer_link {
     bool caller, authenticated, active, was_active;
     struct gossip_links_target target; // of a caller
     struct gossip_id id;               // authenticated
+    struct gossip_protocols protocols; // spoken by the other end; authenticated
+    uint16_t protocol;                 // the highest one that both speak
     const char *closing;               // why, for people; NULL: it ended by itself
     char name[LIMIT_NODE_NAME_BYTES];  // greeted
     char address[NODE_ADDRESS_TEXT];

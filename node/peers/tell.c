@@ -52,7 +52,7 @@ static void tell_entry(struct node_peers *peers, size_t at, const char *why, boo
     if (now_ns - gossip_links_entry(peers->rules, at)->since_ns <= STARTUP_NS)
         return;
     snprintf(text, sizeof text, "%s%s", why,
-             stranger ? " (does it have the same cluster.name, secret and version?)" : "");
+             stranger ? " (does it have the same cluster.name and secret?)" : "");
     if (strcmp(entry->told, text) == 0 && now_ns - entry->told_ns < REMIND_NS)
         return;
     entry->told_ns = now_ns;
@@ -63,7 +63,8 @@ static void tell_entry(struct node_peers *peers, size_t at, const char *why, boo
 
 void peer_tell_up(struct peer_link *link)
 {
-    log_bounded(link->peers, BASE_LOG_INFO, "link_up", "%s at %s", link->name, link->address);
+    log_bounded(link->peers, BASE_LOG_INFO, "link_up", "%s at %s, protocol %u", link->name, link->address,
+                link->protocol);
     if (strcmp(link->name, link->peers->options.greeting->name) == 0)
         log_bounded(
             link->peers, BASE_LOG_WARN, "same_name",
@@ -95,6 +96,37 @@ static bool is_told(struct node_peers *peers, const struct gossip_id *id, const 
     return false;
 }
 
+static const char *range_text(const struct gossip_protocols *protocols, char text[32])
+{
+    if (protocols->least == protocols->most)
+        snprintf(text, 32, " %u", protocols->most);
+    else
+        snprintf(text, 32, "s %u to %u", protocols->least, protocols->most);
+    return text;
+}
+
+// Both ends have told each other what they speak, and no number is common to both.
+static void say_protocols(const struct peer_link *link, struct base_reason *text)
+{
+    char there[32], here[32];
+    const struct gossip_protocols *ours = &link->peers->options.protocols;
+    BASE_ASSERT(ours->most < link->protocols.least || link->protocols.most < ours->least);
+    snprintf(text->text, sizeof text->text, "it speaks protocol%s, this node protocol%s: update p2pml %s",
+             range_text(&link->protocols, there), range_text(ours, here),
+             ours->most < link->protocols.least ? "here" : "there");
+}
+
+// What differs, as far as the other end has said it. False: it has not.
+static bool say_difference(const struct peer_link *link, enum gossip_close why, struct base_reason *text)
+{
+    const struct node_peers *peers = link->peers;
+    if (why == GOSSIP_CLOSE_OTHER_PROTOCOL)
+        say_protocols(link, text);
+    return why == GOSSIP_CLOSE_OTHER_PROTOCOL ||
+           (peers->heard && peers->heard->kind == GOSSIP_GREETING &&
+            node_greeting_compare(peers->options.greeting, &peers->heard->as.greeting, text));
+}
+
 static void tell_refusal(struct peer_link *link, enum gossip_close why)
 {
     struct node_peers *peers = link->peers;
@@ -102,10 +134,9 @@ static void tell_refusal(struct peer_link *link, enum gossip_close why)
     char hex[GOSSIP_ID_HEX];
     const struct gossip_greeting *ours = peers->options.greeting;
     BASE_ASSERT(gossip_close_is_refusal(why));
-    bool compared = peers->heard && peers->heard->kind == GOSSIP_GREETING &&
-                    node_greeting_compare(ours, &peers->heard->as.greeting, &text);
+    const bool compared = say_difference(link, why, &text);
     gossip_id_hex(&link->id, hex);
-    if (compared && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
+    if (compared && peers->heard && node_greeting_comes_back(ours, &peers->heard->as.greeting)) {
         log_bounded(peers, BASE_LOG_INFO, "peer_joins",
                     "%s%s%.16s at %s does not have the settings of this cluster yet; it takes them and "
                     "calls again",

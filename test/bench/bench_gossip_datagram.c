@@ -26,9 +26,10 @@ struct ends {
 
 static struct gossip_datagrams *create(const struct gossip_identity *identity)
 {
+    static const struct gossip_secrets secrets = {.count = 1};
     struct gossip_datagrams *made = NULL;
     const struct gossip_datagrams_options options = {
-        .identity = identity, .cluster = "bench", .generation = 1};
+        .identity = identity, .secrets = &secrets, .cluster = "bench", .generation = 1};
     BASE_ASSERT(!gossip_datagrams_create(&options, &made));
     return made;
 }

@@ -11,14 +11,19 @@
 #define MESSAGE_BYTES (1u << 20)
 #define WIRE_BYTES    (MESSAGE_BYTES + MESSAGE_BYTES / 16)
 
+static const struct gossip_secrets no_secret = {.count = 1};
+
 static struct gossip_session *session_of(bool initiator, struct gossip_identity *identity)
 {
     uint8_t seed[32];
     struct gossip_session *session = NULL;
     memset(seed, initiator ? 1 : 2, sizeof seed);
     gossip_identity_from_seed(seed, identity);
-    struct gossip_session_options options = {
-        .initiator = initiator, .identity = identity, .cluster = "bench", .message_limit = MESSAGE_BYTES};
+    struct gossip_session_options options = {.initiator = initiator,
+                                             .identity = identity,
+                                             .secrets = &no_secret,
+                                             .cluster = "bench",
+                                             .message_limit = MESSAGE_BYTES};
     memset(options.entropy, initiator ? 3 : 4, sizeof options.entropy);
     BASE_ASSERT(!gossip_session_create(&options, &session));
     return session;

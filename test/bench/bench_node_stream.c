@@ -157,9 +157,9 @@ struct end {
     size_t n_waits;
 };
 
-static void on_established(void *owner, const struct gossip_id *peer)
+static void on_established(void *owner, const struct gossip_session_event *event)
 {
-    (void)peer;
+    (void)event;
     ((struct end *)owner)->established = true;
 }
 
@@ -197,11 +197,13 @@ static void open_end(struct two *two, unsigned i, int socket)
     struct end *end = &two->end[i];
     gossip_identity_from_seed(seed, &end->identity);
     evutil_make_socket_nonblocking(socket);
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_link_options options = {.base = two->base,
                                         .streams = two->streams[i],
                                         .socket = socket,
                                         .initiator = i == 0,
                                         .identity = &end->identity,
+                                        .secrets = &no_secret,
                                         .cluster = "bench",
                                         .message_limit = MESSAGE_BYTES,
                                         .handshake_ns = 60 * 1000000000ull,

@@ -38,10 +38,22 @@ static void know(struct world *world, unsigned self, uint64_t generation)
     BASE_ASSERT(!gossip_datagrams_peer(world->side[self], &other->id, other->exchange_public, generation));
 }
 
+// A node with secrets `first` and the other, or with `first` alone.
+static struct gossip_secrets secrets_of(unsigned first, bool alone)
+{
+    struct gossip_secrets secrets = {.count = alone ? 1 : 2};
+    secrets.psk[0][0] = (uint8_t)(1 + first);
+    secrets.psk[1][0] = (uint8_t)(2 - first);
+    return secrets;
+}
+
 static void start(struct world *world, unsigned self)
 {
-    struct gossip_datagrams_options options = {
-        .identity = &world->identity[self], .cluster = "fuzz", .generation = ++world->generation[self]};
+    const struct gossip_secrets secrets = secrets_of(0, false);
+    struct gossip_datagrams_options options = {.identity = &world->identity[self],
+                                               .secrets = &secrets,
+                                               .cluster = "fuzz",
+                                               .generation = ++world->generation[self]};
     world->lives++;
     memcpy(options.entropy, &world->lives, sizeof options.entropy);
     gossip_datagrams_destroy(world->side[self]);
@@ -138,7 +150,12 @@ static void operate(struct world *world, struct base_reader *reader)
         }
         know(world, 1 - side, world->generation[side]);
         break;
-    default:
+    case 7:
+        if (argument & 128) {
+            const struct gossip_secrets secrets = secrets_of(argument & 1, argument & 2);
+            BASE_ASSERT(!gossip_datagrams_secrets(world->side[side], &secrets));
+            break;
+        }
         gossip_datagrams_forget(world->side[side], &world->identity[1 - side].id);
         world->forgets[side]++;
         know(world, side, world->generation[1 - side]);

@@ -43,6 +43,7 @@ static void one(struct world *w, const uint8_t data[6])
         .target = {.entry = data[3] & 8 ? GOSSIP_NO_ENTRY : data[3] % 8u, .peer = ids[0]},
         .alive = data[4] & 1,
         .on = data[4] & 2,
+        .protocol = data[4] >> 5, // 0: none, in one of eight
         .end = (enum gossip_link_end)(data[4] % 4u),
         .why = (enum gossip_close)(data[4] % 5u),
         .greeting = &theirs,

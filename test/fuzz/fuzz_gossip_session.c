@@ -5,12 +5,13 @@
 #include "base/limits.h"
 #include "gossip/session/noise.h"
 #include "gossip/session/session.h"
-#include "gossip/wire/message.h"
 
 #include <string.h>
 
 #define MESSAGE_LIMIT 5000u
-#define PAYLOAD_BYTES 97u // id, signature, offered AEADs
+#define OFFER_BYTES   97u // id, signature, offered AEADs
+#define RANGE_BYTES   4u  // of the protocols
+#define PAYLOAD_BYTES (OFFER_BYTES + RANGE_BYTES)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,8 +26,9 @@ struct peer {
 static void begin(struct peer *peer)
 {
     static const uint8_t seeds[2][32] = {{1}, {2}};
+    static const struct gossip_secrets secrets = {.psk = {{9}, {0}}, .count = 2}; // the peer uses the second
     struct gossip_session_options options = {
-        .identity = &peer->other, .cluster = "fuzz", .message_limit = MESSAGE_LIMIT};
+        .identity = &peer->other, .secrets = &secrets, .cluster = "fuzz", .message_limit = MESSAGE_LIMIT};
     memset(peer, 0, sizeof *peer);
     gossip_identity_from_seed(seeds[0], &peer->self);
     gossip_identity_from_seed(seeds[1], &peer->other);
@@ -82,8 +84,9 @@ static size_t frame(uint8_t *prefix, size_t bytes)
 static void shake_hands(struct peer *peer)
 {
     struct gossip_noise_handshake handshake;
-    uint8_t prologue[13] = "p2pml", entropy[32] = {4}, psk[32] = {0}, message[256], payload[PAYLOAD_BYTES];
-    prologue[5] = GOSSIP_PROTOCOL;
+    uint8_t prologue[13] = "p2pml", entropy[32] = {4}, psk[32] = {0}, message[256];
+    uint8_t payload[PAYLOAD_BYTES] = {1, 0, 255, 255}; // all protocols
+    prologue[5] = 1;                                   // the format of the handshake
     memcpy(prologue + 9, "fuzz", 4);
     const struct gossip_noise_options options = {.initiator = true,
                                                  .prologue = prologue,
@@ -93,16 +96,16 @@ static void shake_hands(struct peer *peer)
                                                  .ephemeral_secret = entropy,
                                                  .psk = psk};
     gossip_noise_begin(&handshake, &options);
-    BASE_ASSERT(!gossip_noise_write(&handshake, NULL, 0, message + 2));
-    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), SIZE_MAX));
+    BASE_ASSERT(!gossip_noise_write(&handshake, payload, RANGE_BYTES, message + 2));
+    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES), SIZE_MAX));
     BASE_ASSERT(base_buffer_length(&peer->out) == 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
     BASE_ASSERT(!gossip_noise_read(&handshake, base_buffer_head(&peer->out) + 2,
                                    GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload));
     memcpy(payload, peer->self.id.bytes, GOSSIP_ID_BYTES);
     memcpy(payload + GOSSIP_ID_BYTES, peer->self.binding, sizeof peer->self.binding);
-    payload[PAYLOAD_BYTES - 1] = UINT8_MAX;
-    BASE_ASSERT(!gossip_noise_write(&handshake, payload, sizeof payload, message + 2));
-    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), SIZE_MAX));
+    payload[OFFER_BYTES - 1] = UINT8_MAX;
+    BASE_ASSERT(!gossip_noise_write(&handshake, payload, OFFER_BYTES, message + 2));
+    BASE_ASSERT(say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + OFFER_BYTES), SIZE_MAX));
     BASE_ASSERT(peer->opener != NULL);
 }
 

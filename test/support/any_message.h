@@ -88,7 +88,6 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
     message.kind = kind;
     if (kind == GOSSIP_GREETING) {
         struct gossip_greeting *greeting = &message.as.greeting;
-        greeting->protocol = (uint32_t)any_u64();
         any_text(greeting->version, sizeof greeting->version, 0);
         any_text(greeting->name, sizeof greeting->name, 1);
         any_text(greeting->model, sizeof greeting->model, 0);

@@ -181,6 +181,7 @@ static void prove(struct links_net *net, struct links_net_stream *stream, size_t
 {
     size_t room = stream->room[side], other = stream->room[1 - side];
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_AUTHENTICATED,
+                                       .protocol = GOSSIP_PROTOCOL,
                                        .link = stream->link[side],
                                        .peer = net->room[other].id,
                                        .alive = net->room[room].alive[other]};
@@ -262,7 +263,7 @@ void links_net_create(struct links_net *net, size_t rooms, size_t entries, uint6
         struct links_net_room *at = &net->room[i];
         at->id.bytes[0] = (uint8_t)base_rng_below(&net->rng, 256); // ids in any order
         at->id.bytes[1] = (uint8_t)(i + 1);
-        at->greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .parameters = entries};
+        at->greeting = (struct gossip_greeting){.parameters = entries};
         for (size_t k = 0; k < rooms; k++)
             at->alive[k] = true;
     }

@@ -33,8 +33,8 @@ static inline int begin_with(size_t entries, const struct gossip_allow_list *all
 {
     memset(&w, 0, sizeof w);
     w.now_ns = 100 * S;
-    w.greeting = (struct gossip_greeting){
-        .protocol = 1, .schema = 2, .parameters = 3, .rules = "train.steps: 4", .instance_id = 77};
+    w.greeting =
+        (struct gossip_greeting){.schema = 2, .parameters = 3, .rules = "train.steps: 4", .instance_id = 77};
     const struct gossip_links_options options = {
         .self = id(SELF), .greeting = &w.greeting, .allow = allow, .entries = entries, .now_ns = w.now_ns};
     return !gossip_links_create(&options, &w.links) ? 0 : -1;
@@ -124,7 +124,8 @@ static inline uint64_t accept_authenticated(uint8_t first, bool alive)
 {
     uint64_t link = gossip_links_accept(w.links, w.now_ns, first, NULL);
     assert_true(link != 0);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(first), .alive = alive);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(first),
+        .alive = alive);
     return link;
 }
 

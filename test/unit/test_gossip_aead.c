@@ -189,12 +189,15 @@ struct pair {
     struct base_buffer out[2];
 };
 
+static const struct gossip_secrets no_secret = {.count = 1};
+
 static struct pair new_pair(uint8_t initiators, uint8_t responders)
 {
     struct pair pair = {0};
     for (unsigned i = 0; i < 2; i++) {
         struct gossip_session_options options = {.initiator = i == 0,
                                                  .identity = &identity[i],
+                                                 .secrets = &no_secret,
                                                  .cluster = "herd",
                                                  .message_limit = 100,
                                                  .aeads = i == 0 ? initiators : responders};

@@ -246,6 +246,87 @@ static void test_a_peer_can_be_forgotten_and_known_again(void **state)
     gossip_datagrams_destroy(bob);
 }
 
+// The secrets with these numbers, the first of which is used.
+static struct gossip_secrets secrets_of(size_t count, const uint8_t *numbers)
+{
+    struct gossip_secrets secrets = {.count = count};
+    for (size_t i = 0; i < count; i++)
+        memset(secrets.psk[i], numbers[i], sizeof secrets.psk[i]);
+    return secrets;
+}
+
+static void use(struct gossip_datagrams *datagrams, size_t count, const uint8_t *numbers)
+{
+    const struct gossip_secrets secrets = secrets_of(count, numbers);
+    assert_int_equal(gossip_datagrams_secrets(datagrams, &secrets), BASE_OK);
+}
+
+// All pairs of lists of up to four secrets: a datagram opens if the receiver has the first one of the sender.
+static void test_datagrams_are_sealed_under_the_first_secret_and_opened_under_any(void **state)
+{
+    (void)state;
+    static const uint8_t lists[][LIMIT_SECRETS] = {{1},       {2},          {1, 2},      {2, 1},
+                                                   {3, 2, 1}, {4, 3, 2, 1}, {4, 1, 3, 2}};
+    static const size_t counts[] = {1, 1, 2, 2, 3, 4, 4};
+    struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
+    know(bob, MALLORY, 1); // more than one peer
+    for (size_t i = 0; i < LENGTH_OF(lists); i++)
+        for (size_t j = 0; j < LENGTH_OF(lists); j++) {
+            use(alice, counts[i], lists[i]);
+            use(bob, counts[j], lists[j]);
+            const struct datagram datagram = datagram_from(alice, BOB, 20);
+            const bool has = memchr(lists[j], lists[i][0], counts[j]) != NULL;
+            assert_int_equal(open_datagram(bob, &datagram, ALICE), has ? BASE_OK : BASE_ENOTFOUND);
+            assert_int_equal(open_datagram(bob, &datagram, ALICE), has ? BASE_ESTATE : BASE_ENOTFOUND);
+        }
+    gossip_datagrams_destroy(alice);
+    gossip_datagrams_destroy(bob);
+}
+
+// The same datagram does not open twice, whatever happens to the secrets in between, and no counter is used
+// again under a secret that comes back.
+static void test_other_secrets_keep_windows_counters_and_generations(void **state)
+{
+    (void)state;
+    static const uint8_t old[] = {1}, both[] = {2, 1}, fresh[] = {2};
+    struct gossip_datagrams *alice = node(ALICE, 1, BOB, 1), *bob = node(BOB, 1, ALICE, 1);
+    use(alice, 1, old);
+    use(bob, 1, old);
+    const struct datagram taken = datagram_from(alice, BOB, 20), kept = datagram_from(alice, BOB, 20);
+    assert_opens(bob, &taken, ALICE);
+    use(bob, 2, both);
+    assert_int_equal(open_datagram(bob, &taken, ALICE), BASE_ESTATE);
+    use(bob, 1, fresh);
+    assert_int_equal(open_datagram(bob, &taken, ALICE), BASE_ENOTFOUND);
+    assert_int_equal(open_datagram(bob, &kept, ALICE), BASE_ENOTFOUND); // a secret that is no longer accepted
+    use(bob, 2, both);
+    assert_int_equal(open_datagram(bob, &taken, ALICE), BASE_ESTATE);
+    assert_opens(bob, &kept, ALICE);
+    use(alice, 1, fresh);
+    const struct datagram later = datagram_from(alice, BOB, 20);
+    assert_memory_not_equal(later.sealed, kept.sealed, 8); // another tag
+    use(alice, 1, old);
+    const struct datagram again = datagram_from(alice, BOB, 20);
+    assert_memory_equal(again.sealed, kept.sealed, 8);
+    for (const struct datagram *other = &taken;; other = other == &taken ? &kept : &later) {
+        assert_memory_not_equal(again.sealed + 16, other->sealed + 16, 8); // the counter
+        if (other == &later)
+            break;
+    }
+    assert_opens(bob, &again, ALICE);
+    assert_opens(bob, &later, ALICE);
+    know(bob, ALICE, 5); // her next process: the earlier one is refused under every secret
+    const struct datagram late = datagram_from(alice, BOB, 20);
+    assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
+    use(bob, 1, old);
+    assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ESTATE);
+    gossip_datagrams_forget(bob, &identity[ALICE].id);
+    use(bob, 2, both);
+    assert_int_equal(open_datagram(bob, &late, ALICE), BASE_ENOTFOUND);
+    gossip_datagrams_destroy(alice);
+    gossip_datagrams_destroy(bob);
+}
+
 static void test_a_new_exchange_key_replaces_the_old_one(void **state)
 {
     (void)state;
@@ -281,6 +362,8 @@ int main(void)
         cmocka_unit_test(test_the_own_generation_can_only_be_raised),
         cmocka_unit_test(test_of_two_processes_with_one_identity_the_first_keeps_the_generation),
         cmocka_unit_test(test_a_peer_can_be_forgotten_and_known_again),
+        cmocka_unit_test(test_datagrams_are_sealed_under_the_first_secret_and_opened_under_any),
+        cmocka_unit_test(test_other_secrets_keep_windows_counters_and_generations),
         cmocka_unit_test(test_a_new_exchange_key_replaces_the_old_one),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -59,9 +59,10 @@ static inline struct gossip_datagrams *create(const struct gossip_identity *self
                                               const char *cluster, uint64_t generation)
 {
     struct gossip_datagrams *made = NULL;
+    struct gossip_secrets secrets = {.count = 1};
+    memcpy(secrets.psk[0], psk, 32);
     struct gossip_datagrams_options options = {
-        .identity = self, .cluster = cluster, .generation = generation};
-    memcpy(options.psk, psk, 32);
+        .identity = self, .secrets = &secrets, .cluster = cluster, .generation = generation};
     fill(options.entropy, sizeof options.entropy);
     assert_int_equal(gossip_datagrams_create(&options, &made), BASE_OK);
     return made;
@@ -147,7 +148,7 @@ static inline size_t pair_text(const struct forgery *forgery, const char *label,
         base_write_bytes(&writer, shared, 32);
     base_write_bytes(&writer, forgery->from->id.bytes, 32);
     base_write_bytes(&writer, forgery->to->id.bytes, 32);
-    base_write_u32(&writer, GOSSIP_PROTOCOL);
+    base_write_u32(&writer, 1); // the format of datagrams
     base_write_bytes(&writer, forgery->cluster, strlen(forgery->cluster));
     assert_false(writer.failed);
     return base_writer_used(&writer);

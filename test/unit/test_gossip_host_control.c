@@ -97,7 +97,7 @@ static void tell_links(struct node *node, struct gossip_links_event event)
 
 static void create(struct node *node, size_t members)
 {
-    *node = (struct node){.members = members, .now_ns = SECOND, .greeting = {.protocol = GOSSIP_PROTOCOL}};
+    *node = (struct node){.members = members, .now_ns = SECOND};
     base_rng_seed(&node->rng, 1);
     graph_view(node->record, MEMBERS);
     const struct gossip_links_options links = {

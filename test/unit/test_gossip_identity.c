@@ -145,7 +145,7 @@ static void test_a_file_that_others_can_read_is_refused(void **state)
 {
     const struct place *place = *state;
     struct gossip_identity identity;
-    uint8_t psk[32];
+    struct gossip_secrets secrets;
     char command[200];
     snprintf(command, sizeof command, "chmod 600 '%s'", place->path);
     static const mode_t refused[] = {0644, 0640, 0604, 0620, 0602, 0610, 0601, 0777};
@@ -155,7 +155,7 @@ static void test_a_file_that_others_can_read_is_refused(void **state)
         assert_int_equal(gossip_identity_load(place->path, &identity, &why), BASE_EAUTH);
         assert_non_null(strstr(why.text, command));
         why.text[0] = '\0';
-        assert_int_equal(gossip_secret_load(place->path, psk, &why), BASE_EAUTH);
+        assert_int_equal(gossip_secrets_load(place->path, &secrets, &why), BASE_EAUTH);
         assert_non_null(strstr(why.text, command));
     }
     write_file(place->path, SEED_TEXT, strlen(SEED_TEXT), 0400);
@@ -169,8 +169,9 @@ static bool is_taken_by_another_user(const char *path)
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        uint8_t psk[32];
-        const bool taken = setgid(65534) == 0 && setuid(65534) == 0 && !gossip_secret_load(path, psk, NULL);
+        struct gossip_secrets secrets;
+        const bool taken =
+            setgid(65534) == 0 && setuid(65534) == 0 && !gossip_secrets_load(path, &secrets, NULL);
         _exit(taken ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -256,38 +257,103 @@ static void test_an_id_has_one_text(void **state)
 static void test_a_secret_has_at_least_sixteen_bytes(void **state)
 {
     const struct place *place = *state;
-    uint8_t psk[4][32];
+    struct gossip_secrets secrets[4] = {0};
     struct base_reason why = {0};
     struct stat status;
     char first[100], second[100];
     write_file(place->path, "sixteen letters!", 16, 0600);
-    assert_int_equal(gossip_secret_load(place->path, psk[0], &why), BASE_OK);
+    assert_int_equal(gossip_secrets_load(place->path, &secrets[0], &why), BASE_OK);
     write_file(place->path, "sixteen letters! \t\r\n\n", 21, 0600);
-    assert_int_equal(gossip_secret_load(place->path, psk[1], &why), BASE_OK);
-    assert_memory_equal(psk[0], psk[1], 32);
+    assert_int_equal(gossip_secrets_load(place->path, &secrets[1], &why), BASE_OK);
+    assert_memory_equal(&secrets[0], &secrets[1], sizeof secrets[0]);
     write_file(place->path, "fifteen letters\n\n\n", 18, 0600);
-    assert_int_equal(gossip_secret_load(place->path, psk[1], &why), BASE_EAUTH);
+    assert_int_equal(gossip_secrets_load(place->path, &secrets[1], &why), BASE_EAUTH);
     assert_non_null(strstr(why.text, "15 bytes"));
     unlink(place->path);
-    assert_int_equal(gossip_secret_load(place->path, psk[1], &why), BASE_ENOTFOUND);
-    assert_memory_equal(psk[0], psk[1], 32);
+    assert_int_equal(gossip_secrets_load(place->path, &secrets[1], &why), BASE_ENOTFOUND);
+    assert_memory_equal(&secrets[0], &secrets[1], sizeof secrets[0]);
 
-    assert_int_equal(gossip_secret_load(NULL, psk[1], &why), BASE_OK); // no secret: a public constant
-    assert_int_equal(gossip_secret_load("", psk[2], &why), BASE_OK);
-    assert_memory_equal(psk[1], psk[2], 32);
-    assert_memory_not_equal(psk[0], psk[1], 32);
+    assert_int_equal(gossip_secrets_load(NULL, &secrets[1], &why), BASE_OK); // no secret: a public constant
+    assert_int_equal(gossip_secrets_load("", &secrets[2], &why), BASE_OK);
+    assert_memory_equal(&secrets[1], &secrets[2], sizeof secrets[0]);
+    assert_memory_not_equal(&secrets[0], &secrets[1], sizeof secrets[0]);
 
     assert_int_equal(gossip_secret_create(place->path, &why), BASE_OK);
     assert_int_equal(stat(place->path, &status), 0);
     assert_int_equal(status.st_mode & 07777, 0600);
     assert_int_equal(read_file(place->path, first, sizeof first), 45); // 44 of base64 and a newline
     assert_int_equal(first[44], '\n');
-    assert_int_equal(gossip_secret_load(place->path, psk[3], &why), BASE_OK);
+    assert_int_equal(gossip_secrets_load(place->path, &secrets[3], &why), BASE_OK);
     assert_int_equal(gossip_secret_create(place->path, &why), BASE_ESTATE);
     unlink(place->path);
     assert_int_equal(gossip_secret_create(place->path, &why), BASE_OK);
     assert_int_equal(read_file(place->path, second, sizeof second), 45);
     assert_memory_not_equal(first, second, 45);
+}
+
+// The psk of a line is that of a file with only that line.
+static void test_a_secret_file_may_have_several_lines(void **state)
+{
+    const struct place *place = *state;
+    static const char *const lines[] = {"the first of the secrets", "the second of the secrets",
+                                        "the third of the secrets", "the fourth of the secrets"};
+    struct gossip_secrets alone[4] = {0}, all = {0};
+    struct base_reason why = {0};
+    for (size_t i = 0; i < 4; i++) {
+        write_file(place->path, lines[i], strlen(lines[i]), 0600);
+        assert_int_equal(gossip_secrets_load(place->path, &alone[i], &why), BASE_OK);
+        assert_int_equal(alone[i].count, 1);
+    }
+    for (size_t count = 1; count <= 4; count++)
+        for (int style = 0; style < 3; style++) {
+            static const char *const between[] = {"\n", "\r\n", " \t\n"}, *const last[] = {"", "\r\n",
+                                                                                           "\n\n \n"};
+            char text[400] = "";
+            for (size_t i = 0; i < count; i++) {
+                strcat(text, lines[i]);
+                strcat(text, i + 1 < count ? between[style] : last[style]);
+            }
+            write_file(place->path, text, strlen(text), 0600);
+            assert_int_equal(gossip_secrets_load(place->path, &all, &why), BASE_OK);
+            assert_int_equal(all.count, count);
+            for (size_t i = 0; i < 4; i++) {
+                assert_int_equal(gossip_secrets_have(&all, alone[i].psk[0]), i < count);
+                if (i < count)
+                    assert_memory_equal(all.psk[i], alone[i].psk[0], 32);
+            }
+        }
+}
+
+static void test_a_wrong_secret_file_changes_nothing(void **state)
+{
+    const struct place *place = *state;
+    static const struct {
+        const char *text;
+        enum base_error error;
+        const char *why;
+    } wrong[] = {
+        {"", BASE_EAUTH, "line 1 of"},
+        {"\nthe second of the secrets\n", BASE_EAUTH, "line 1 of"},
+        {"the first of the secrets\n\nthe second of the secrets\n", BASE_EAUTH, "line 2 of"},
+        {"the first of the secrets\nfifteen letters\n", BASE_EAUTH, "15 bytes"},
+        {"the first of the secrets\nthe first of the secrets\n", BASE_EFORMAT, "line 2 of"},
+        {"the first of the secrets\nthe second of the secrets\nthe first of the secrets \n", BASE_EFORMAT,
+         "repeats"},
+        {"aaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbb\ncccccccccccccccc\ndddddddddddddddd\neeeeeeeeeeeeeeee\n",
+         BASE_ELIMIT, "more than 4 lines"},
+    };
+    for (size_t i = 0; i < LENGTH_OF(wrong); i++) {
+        struct gossip_secrets secrets, before;
+        struct base_reason why = {0};
+        memset(&secrets, 0x5a, sizeof secrets);
+        memcpy(&before, &secrets, sizeof before);
+        write_file(place->path, wrong[i].text, strlen(wrong[i].text), 0600);
+        assert_int_equal(gossip_secrets_load(place->path, &secrets, &why), wrong[i].error);
+        assert_non_null(strstr(why.text, wrong[i].why));
+        assert_non_null(strstr(why.text, place->path));
+        assert_null(strstr(why.text, "of the secrets")); // no secret is printed
+        assert_memory_equal(&secrets, &before, sizeof before);
+    }
 }
 
 static void test_an_allow_list_allows_the_ids_in_it(void **state)
@@ -365,6 +431,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_damaged_identity_is_refused, setup, teardown),
         cmocka_unit_test(test_an_id_has_one_text),
         cmocka_unit_test_setup_teardown(test_a_secret_has_at_least_sixteen_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_secret_file_may_have_several_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_wrong_secret_file_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_allow_list_allows_the_ids_in_it, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_error_of_an_allow_list_names_file_and_line, setup, teardown),
     };

@@ -129,6 +129,35 @@ static void a_peer_that_trains_something_else_is_refused(void **state)
     assert_null(find(GOSSIP_LINKS_UP));
 }
 
+// Neither end says a word that the other might not understand; a link that works is not touched.
+static void a_peer_of_another_protocol_is_refused(void **state)
+{
+    (void)state;
+    for (int own = 0; own < 2; own++)
+        for (int linked = 0; linked < 2; linked++) {
+            struct gossip_links_totals totals;
+            end(NULL);
+            begin(NULL);
+            uint64_t works = linked ? accept_active(HIGH) : 0;
+            uint64_t link = gossip_links_accept(w.links, w.now_ns, HIGH, NULL);
+            SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(own ? SELF : HIGH), .alive = true);
+            assert_null(find(GOSSIP_LINKS_GREET));
+            assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_OTHER_PROTOCOL);
+            assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+            assert_true(gossip_close_is_refusal(GOSSIP_CLOSE_OTHER_PROTOCOL));
+            assert_null(gossip_close_bye(GOSSIP_CLOSE_OTHER_PROTOCOL));
+            SAY(GOSSIP_LINKS_GREETING, .link = link, .greeting = &w.greeting); // it may say what it likes
+            assert_null(find(GOSSIP_LINKS_UP));
+            SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+            assert_null(find(GOSSIP_LINKS_UNREACHABLE)); // no evidence of a death
+            const struct gossip_id peer = id(HIGH);
+            assert_int_equal(gossip_links_active(w.links, &peer, NULL), works);
+            gossip_links_totals(w.links, &totals);
+            assert_int_equal(totals.refused, 1);
+            assert_int_equal(totals.duplicates, 0);
+        }
+}
+
 static void only_an_allowed_peer_gets_a_link(void **state)
 {
     (void)state;
@@ -177,7 +206,8 @@ static void a_closed_port_is_evidence_only_where_a_call_once_succeeded(void **st
     assert_null(find(GOSSIP_LINKS_UNREACHABLE));
     until(GOSSIP_LINKS_RESOLVE, 3 * S);
     link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
     for (size_t turn = 0; turn < 2; turn++) {
         static const enum gossip_link_end ends[] = {GOSSIP_END_OTHER, GOSSIP_END_REFUSED};
@@ -239,7 +269,8 @@ static void packets_wait_for_a_link_in_order(void **state)
     for (uint8_t i = 0; i < GOSSIP_LINKS_PACKETS + 6; i++)
         packet_to(HIGH, i);
     uint64_t link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     struct gossip_links_event event = {
         .kind = GOSSIP_LINKS_GREETING, .now_ns = w.now_ns, .link = link, .greeting = &w.greeting};
     assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
@@ -298,10 +329,12 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     uint64_t first = call_of_entry(0, 1);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
     uint64_t second = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = first, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = first, .peer = id(LOW),
+        .alive = true);
     greet_with_life(first, 1);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, first); // the first call succeeded after all
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = second, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = second, .peer = id(LOW),
+        .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
 }
 
@@ -320,7 +353,8 @@ static void duplicate(uint64_t *link)
 {
     until(GOSSIP_LINKS_RESOLVE, 16 * S);
     *link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = *link, .peer = id(HIGH), .alive = false);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = *link, .peer = id(HIGH),
+        .alive = false);
     SAY(GOSSIP_LINKS_BYE, .link = *link, .reason = "duplicate identity at 10.0.0.1:4000");
 }
 
@@ -378,7 +412,7 @@ static void another_process_with_this_id_is_a_duplicate(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(SELF));
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(SELF));
     greet_with_life(link, w.greeting.instance_id + 1);
     assert_true(need(GOSSIP_LINKS_DUPLICATE)->at);
 }
@@ -409,7 +443,8 @@ static void a_link_that_only_carries_an_explanation_is_not_active(void **state)
     for (bool told = false; !told && answers < 12; answers++) {
         until(GOSSIP_LINKS_RESOLVE, 16 * S);
         uint64_t link = call_of_entry(0, 1);
-        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = false);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(LOW),
+            .alive = false);
         greet_with_life(link, 1);
         assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
         SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
@@ -449,6 +484,7 @@ int main(void)
         CASE(the_higher_id_follows_the_choice_of_the_lower),
         CASE(only_greetings_are_allowed_before_the_link_is_active),
         CASE(a_peer_that_trains_something_else_is_refused),
+        CASE(a_peer_of_another_protocol_is_refused),
         CASE(only_an_allowed_peer_gets_a_link),
         CASE(an_end_without_bye_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),

@@ -153,7 +153,8 @@ static void entry_stands_for_a_member(size_t addresses)
 {
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, addresses);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_MEMBER);
     greet_with_life(link, 1);
     need(GOSSIP_LINKS_UP);
@@ -201,12 +202,12 @@ static void an_entry_with_many_addresses_looks_for_others(void **state)
         if (i % 4 == 0) { // no answer
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_REFUSED);
         } else if (i % 4 == 1) { // this node itself
-            SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(SELF));
+            SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = call.link, .peer = id(SELF));
             greet_with_life(call.link, w.greeting.instance_id);
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
         } else { // a member, with a link or without one: no new link is made
-            SAY(GOSSIP_LINKS_AUTHENTICATED, .link = call.link, .peer = id(i % 4 == 2 ? HIGH : LOW),
-                .alive = true);
+            SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = call.link,
+                .peer = id(i % 4 == 2 ? HIGH : LOW), .alive = true);
             assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
             SAY(GOSSIP_LINKS_ENDED, .link = call.link, .end = GOSSIP_END_OTHER);
         }
@@ -217,7 +218,8 @@ static void an_entry_with_many_addresses_looks_for_others(void **state)
     assert_true(seen[0] && seen[1] && seen[2]);
     look();
     uint64_t link = call_of_entry(0, 3);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGHER)); // of the other cluster
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link,
+        .peer = id(HIGHER)); // of the other cluster
     greet_with_life(link, 2);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
 }
@@ -243,7 +245,7 @@ static void an_entry_that_leads_to_this_node_is_reported_and_called_again(void *
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(SELF));
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(SELF));
     assert_null(find(GOSSIP_LINKS_GREET)); // the accepting end greets
     greet_with_life(link, w.greeting.instance_id);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
@@ -286,7 +288,8 @@ static void a_call_ends_when_a_link_exists(void **state)
     want(HIGH);
     uint64_t link = call_of_member(HIGH);
     accept_active(HIGH);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_NOT_NEEDED);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
 }
@@ -305,9 +308,22 @@ static void a_peer_that_refused_is_not_called_again_soon(void **state)
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 4), refused_ns = w.now_ns;
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(LOW),
+        .alive = true);
     SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REFUSED_THERE);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
+    assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
+}
+
+static void a_peer_of_another_protocol_is_not_called_again_soon(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t link = call_of_entry(0, 4), refused_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = true);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_OTHER_PROTOCOL);
+    assert_true(need(GOSSIP_LINKS_CLOSE)->changed);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 50 * S) - refused_ns, 15 * S, 45 * S);
 }
@@ -321,7 +337,8 @@ static void an_entry_is_no_longer_refused_when_its_peer_has_a_link(void **state)
         begin(NULL);
         SAY(GOSSIP_LINKS_START);
         uint64_t link = call_of_entry(0, 4);
-        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(LOW), .alive = true);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(LOW),
+            .alive = true);
         SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "you are not welcome");
         SAY(GOSSIP_LINKS_MEMBER, .peer = id(LOW), .alive = true);
         assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_REFUSED);
@@ -350,7 +367,8 @@ static void numbers_that_are_too_large_have_a_reason_of_their_own(void **state)
     assert_false(gossip_close_is_refusal(GOSSIP_CLOSE_IMPLAUSIBLE));
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     greet_with_life(link, 1);
     SAY(GOSSIP_LINKS_BYE, .link = link, .reason = bye);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_HEARD);
@@ -367,7 +385,8 @@ static void a_link_that_always_breaks_is_called_at_growing_intervals(void **stat
     want(HIGH);
     for (size_t turn = 0; turn < 8; turn++) {
         uint64_t link = call_of_member(HIGH);
-        SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+        SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+            .alive = true);
         greet_with_life(link, 1);
         w.now_ns += 10 * MS;
         SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
@@ -376,7 +395,8 @@ static void a_link_that_always_breaks_is_called_at_growing_intervals(void **stat
         assert_true(turn != 7 || waited_ns >= S);
     }
     uint64_t link = call_of_member(HIGH);
-    SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(HIGH), .alive = true);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
     greet_with_life(link, 1);
     w.now_ns += 20 * S;
     SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
@@ -401,6 +421,7 @@ int main(void)
         CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
         CASE(an_entry_that_leads_to_this_node_is_reported_and_called_again),
         CASE(a_peer_that_refused_is_not_called_again_soon),
+        CASE(a_peer_of_another_protocol_is_not_called_again_soon),
         CASE(an_entry_is_no_longer_refused_when_its_peer_has_a_link),
         CASE(numbers_that_are_too_large_have_a_reason_of_their_own),
         CASE(addresses_that_do_not_resolve_are_asked_for_again),

@@ -22,7 +22,7 @@ static int begin(void **state)
     (void)state;
     memset(&w, 0, sizeof w);
     w.now_ns = 100 * S;
-    w.greeting = (struct gossip_greeting){.protocol = 1, .schema = 2, .parameters = 3, .instance_id = 77};
+    w.greeting = (struct gossip_greeting){.schema = 2, .parameters = 3, .instance_id = 77};
     const struct gossip_links_options options = {
         .self.bytes = {SELF}, .greeting = &w.greeting, .entries = 1, .now_ns = w.now_ns};
     return !gossip_links_create(&options, &w.links) ? 0 : -1;
@@ -61,8 +61,11 @@ static uint64_t accept_from(uint64_t host)
 
 static void prove(uint64_t link, uint8_t first)
 {
-    say((struct gossip_links_event){
-        .kind = GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer.bytes = {first}, .alive = true});
+    say((struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
+                                    .protocol = GOSSIP_PROTOCOL,
+                                    .link = link,
+                                    .peer.bytes = {first},
+                                    .alive = true});
 }
 
 static void greet(uint64_t link, uint64_t schema)

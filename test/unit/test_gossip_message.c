@@ -57,17 +57,17 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
     assert_int_equal(array->ptr[0].via.u64, message->kind);
     if (message->kind == GOSSIP_GREETING) {
         const char *name = message->as.greeting.name;
-        assert_int_equal(array->size, 14);
-        assert_int_equal(array->ptr[3].type, MSGPACK_OBJECT_STR);
-        assert_int_equal(array->ptr[3].via.str.size, strlen(name));
-        assert_memory_equal(array->ptr[3].via.str.ptr, name, strlen(name));
-        assert_int_equal(array->ptr[8].type, MSGPACK_OBJECT_STR);
-        assert_int_equal(array->ptr[8].via.str.size, strlen(message->as.greeting.rules));
-        assert_int_equal(array->ptr[9].via.str.size, strlen(message->as.greeting.told));
-        assert_true(array->ptr[10].via.u64 == message->as.greeting.own[0]);
-        assert_true(array->ptr[11].via.u64 == message->as.greeting.own[1]);
-        assert_true(array->ptr[12].via.u64 == message->as.greeting.begun);
-        assert_true(array->ptr[13].via.u64 == message->as.greeting.shard);
+        assert_int_equal(array->size, 13);
+        assert_int_equal(array->ptr[2].type, MSGPACK_OBJECT_STR);
+        assert_int_equal(array->ptr[2].via.str.size, strlen(name));
+        assert_memory_equal(array->ptr[2].via.str.ptr, name, strlen(name));
+        assert_int_equal(array->ptr[7].type, MSGPACK_OBJECT_STR);
+        assert_int_equal(array->ptr[7].via.str.size, strlen(message->as.greeting.rules));
+        assert_int_equal(array->ptr[8].via.str.size, strlen(message->as.greeting.told));
+        assert_true(array->ptr[9].via.u64 == message->as.greeting.own[0]);
+        assert_true(array->ptr[10].via.u64 == message->as.greeting.own[1]);
+        assert_true(array->ptr[11].via.u64 == message->as.greeting.begun);
+        assert_true(array->ptr[12].via.u64 == message->as.greeting.shard);
     }
     if (message->kind == GOSSIP_SNAPSHOT_TELL) {
         assert_int_equal(array->size, 9);
@@ -123,7 +123,6 @@ static void test_the_longest_header_fits(void **state)
     memset(greeting->version, 'v', sizeof greeting->version - 1);
     memset(greeting->name, 'n', sizeof greeting->name - 1);
     memset(greeting->model, 'm', sizeof greeting->model - 1);
-    greeting->protocol = UINT32_MAX;
     memset(greeting->rules, 'r', sizeof greeting->rules - 1);
     memset(greeting->told, 't', sizeof greeting->told - 1);
     greeting->schema = greeting->parameters = greeting->instance_id = UINT64_MAX;

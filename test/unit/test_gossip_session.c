@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,14 @@
 #define LENGTH_OF(array) (sizeof(array) / sizeof(array)[0])
 #define MESSAGE_LIMIT    (1u << 20)
 #define PROOF_BYTES      96u
-#define PAYLOAD_BYTES    (PROOF_BYTES + 1) // and the AEADs that are offered
+#define OFFER_BYTES      (PROOF_BYTES + 1) // and the AEADs that are offered
+#define RANGE_BYTES      4u
+#define PAYLOAD_BYTES    (OFFER_BYTES + RANGE_BYTES) // of message 1
 #define CLUSTER          "herd"
 
 static struct gossip_identity identity[2]; // initiator, responder
-static const uint8_t PSK[32] = "a secret of the test's own, 32 b";
+static const struct gossip_secrets SECRETS = {.psk = {"a secret of the test's own, 32 b"}, .count = 1};
+#define PSK SECRETS.psk[0]
 
 static int setup(void **state)
 {
@@ -47,9 +51,9 @@ static struct gossip_session_options options_of(bool initiator)
 {
     struct gossip_session_options options = {.initiator = initiator,
                                              .identity = &identity[initiator ? 0 : 1],
+                                             .secrets = &SECRETS,
                                              .cluster = CLUSTER,
                                              .message_limit = MESSAGE_LIMIT};
-    memcpy(options.psk, PSK, sizeof PSK);
     fill(options.entropy, sizeof options.entropy);
     return options;
 }
@@ -291,13 +295,65 @@ static void test_a_stranger_gets_no_answer(void **state)
 {
     (void)state;
     struct gossip_session_options options = options_of(true);
-    options.psk[31] ^= 1;
+    struct gossip_secrets other = SECRETS;
+    other.psk[0][31] ^= 1;
+    options.secrets = &other;
     expect_silent_refusal(&options);
     options = options_of(true);
     options.cluster = CLUSTER "s";
     expect_silent_refusal(&options);
     options.cluster = "";
     expect_silent_refusal(&options);
+}
+
+static void secret_of(struct gossip_secrets *secrets, size_t at, uint8_t number)
+{
+    memset(secrets->psk[at], number, sizeof secrets->psk[at]);
+    secrets->count = at + 1 > secrets->count ? at + 1 : secrets->count;
+}
+
+static bool holds(const struct gossip_session *session, uint8_t number)
+{
+    uint8_t psk[32];
+    memset(psk, number, sizeof psk);
+    return memmem(session, malloc_usable_size((void *)(uintptr_t)session), psk, sizeof psk) != NULL;
+}
+
+// The initiator uses its first secret; the responder accepts it wherever it stands in its own list, and has
+// wiped the others once it has read message 0.
+static void test_a_responder_accepts_each_of_its_secrets(void **state)
+{
+    (void)state;
+    for (size_t count = 1; count <= LIMIT_SECRETS; count++)
+        for (size_t used = 0; used <= count; used++) { // count: none of them
+            struct gossip_session_options initiator = options_of(true), responder = options_of(false);
+            struct gossip_secrets begins = {0}, accepts = {0};
+            struct gossip_session_event event;
+            for (size_t i = 0; i < count; i++)
+                secret_of(&accepts, i, (uint8_t)(100 + i));
+            secret_of(&begins, 0, (uint8_t)(100 + used));
+            secret_of(&begins, 1, 100); // accepted by the initiator, but not used
+            begins.count = used == 0 ? 1 : 2;
+            initiator.secrets = &begins;
+            responder.secrets = &accepts;
+            struct pair pair = pair_of(&initiator, &responder);
+            for (size_t i = 0; i < count; i++)
+                assert_true(holds(pair.side[1], (uint8_t)(100 + i)));
+            assert_int_equal(hand_over(&pair, 1, 20, &event), BASE_OK); // not all of message 0
+            for (size_t i = 0; i < count; i++)
+                assert_true(holds(pair.side[1], (uint8_t)(100 + i)));
+            assert_int_equal(hand_over(&pair, 1, SIZE_MAX, &event), used < count ? BASE_OK : BASE_EAUTH);
+            for (size_t i = 0; i < count; i++)
+                assert_int_equal(holds(pair.side[1], (uint8_t)(100 + i)), i == used);
+            if (used < count) {
+                assert_int_equal(run_handshake(&pair, SIZE_MAX), BASE_OK);
+                assert_true(gossip_session_established(pair.side[0]) &&
+                            gossip_session_established(pair.side[1]));
+            } else {
+                assert_int_equal(base_buffer_length(&pair.out[1]), 0);
+            }
+            pair_free(&pair);
+        }
 }
 
 static void test_a_changed_handshake_is_refused(void **state)
@@ -329,12 +385,12 @@ struct raw_peer {
     struct base_buffer out;
 };
 
-static void raw_begin(struct gossip_noise_handshake *handshake, uint32_t protocol)
+static void raw_begin(struct gossip_noise_handshake *handshake, uint32_t format)
 {
     uint8_t prologue[64], entropy[32];
     struct base_writer writer = base_writer_of(prologue, sizeof prologue);
     base_write_bytes(&writer, "p2pml", 5);
-    base_write_u32(&writer, protocol);
+    base_write_u32(&writer, format);
     base_write_bytes(&writer, CLUSTER, sizeof CLUSTER - 1);
     fill(entropy, sizeof entropy);
     const struct gossip_noise_options options = {.initiator = true,
@@ -361,20 +417,28 @@ static size_t frame(uint8_t *frame, size_t bytes)
     return 2 + bytes;
 }
 
-// Shakes hands with a session of `message_limit` and offers `proof`; returns the session's answer.
-static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, const uint8_t proof[PROOF_BYTES],
-                                   size_t message_limit)
+static void range_bytes(struct gossip_protocols protocols, uint8_t out[RANGE_BYTES])
+{
+    struct base_writer writer = base_writer_of(out, RANGE_BYTES);
+    base_write_u16(&writer, protocols.least);
+    base_write_u16(&writer, protocols.most);
+}
+
+// Shakes hands with a session, as one that speaks `protocols`, and offers `proof`; returns its answer.
+static enum base_error raw_connect(struct raw_peer *peer, uint32_t format, struct gossip_protocols protocols,
+                                   const uint8_t proof[PROOF_BYTES])
 {
     struct gossip_session_options options = options_of(false);
     struct gossip_session_event event;
     struct gossip_noise_handshake handshake;
     uint8_t message[256], payload[PAYLOAD_BYTES];
-    options.message_limit = message_limit;
     *peer = (struct raw_peer){0};
     assert_int_equal(gossip_session_create(&options, &peer->session), BASE_OK);
-    raw_begin(&handshake, protocol);
-    assert_int_equal(gossip_noise_write(&handshake, NULL, 0, message + 2), BASE_OK);
-    enum base_error error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0), &event);
+    raw_begin(&handshake, format);
+    range_bytes(protocols, payload);
+    assert_int_equal(gossip_noise_write(&handshake, payload, RANGE_BYTES, message + 2), BASE_OK);
+    enum base_error error =
+        raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES), &event);
     if (error)
         return error;
     assert_int_equal(base_buffer_length(&peer->out), 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
@@ -382,12 +446,14 @@ static enum base_error raw_connect(struct raw_peer *peer, uint32_t protocol, con
                                        GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES, payload),
                      BASE_OK);
     assert_memory_equal(payload, identity[1].id.bytes, GOSSIP_ID_BYTES);
+    range_bytes(gossip_own_protocols, message);
+    assert_memory_equal(payload + OFFER_BYTES, message, RANGE_BYTES);
     base_buffer_consume(&peer->out, base_buffer_length(&peer->out));
     const enum gossip_aead aead = gossip_aead_choose(payload[PROOF_BYTES], gossip_aead_offer());
     memcpy(payload, proof, PROOF_BYTES);
     payload[PROOF_BYTES] = gossip_aead_offer();
-    assert_int_equal(gossip_noise_write(&handshake, payload, PAYLOAD_BYTES, message + 2), BASE_OK);
-    error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + PAYLOAD_BYTES), &event);
+    assert_int_equal(gossip_noise_write(&handshake, payload, OFFER_BYTES, message + 2), BASE_OK);
+    error = raw_say(peer, message, frame(message, GOSSIP_NOISE_MESSAGE_2 + OFFER_BYTES), &event);
     if (!error)
         assert_int_equal(event.kind, GOSSIP_SESSION_ESTABLISHED);
     gossip_noise_split(&handshake, aead, &peer->send, &peer->receive);
@@ -406,17 +472,111 @@ static void proof_of(const struct gossip_identity *who, uint8_t proof[PROOF_BYTE
     memcpy(proof + GOSSIP_ID_BYTES, who->binding, sizeof who->binding);
 }
 
-static void test_another_protocol_version_is_refused(void **state)
+// The number in the prologue is that of the handshake, not GOSSIP_PROTOCOL: it stays 1.
+static void test_another_format_of_the_handshake_gets_no_answer(void **state)
 {
     (void)state;
     struct raw_peer peer;
     uint8_t proof[PROOF_BYTES];
     proof_of(&identity[0], proof);
-    assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL, proof, MESSAGE_LIMIT), BASE_OK);
-    raw_free(&peer);
-    assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL + 1, proof, MESSAGE_LIMIT), BASE_EAUTH);
-    assert_int_equal(base_buffer_length(&peer.out), 0);
-    raw_free(&peer);
+    for (uint32_t format = 0; format < 40; format++) {
+        assert_int_equal(raw_connect(&peer, format, gossip_own_protocols, proof),
+                         format == 1 ? BASE_OK : BASE_EAUTH);
+        assert_int_equal(base_buffer_length(&peer.out), 0);
+        raw_free(&peer);
+    }
+}
+
+// Even from a peer that knows the secret: it gets no answer.
+static void test_an_impossible_range_of_protocols_is_refused(void **state)
+{
+    (void)state;
+    static const struct gossip_protocols wrong[] = {{0, 0}, {0, 18}, {19, 18}, {1, 0}, {UINT16_MAX, 1}};
+    struct raw_peer peer;
+    uint8_t proof[PROOF_BYTES];
+    proof_of(&identity[0], proof);
+    for (size_t i = 0; i < LENGTH_OF(wrong); i++) {
+        assert_int_equal(raw_connect(&peer, 1, wrong[i], proof), BASE_EFORMAT);
+        assert_int_equal(base_buffer_length(&peer.out), 0);
+        assert_false(gossip_session_established(peer.session));
+        raw_free(&peer);
+    }
+}
+
+// The same at the initiator: the responder is made by hand.
+static void test_an_impossible_range_in_the_answer_is_refused(void **state)
+{
+    (void)state;
+    const struct gossip_session_options options = options_of(true);
+    struct gossip_noise_handshake handshake;
+    struct gossip_session *session = NULL;
+    struct gossip_session_event event;
+    struct base_buffer out = {0};
+    uint8_t prologue[] = "p2pml\1\0\0\0" CLUSTER, entropy[32], message[256], payload[PAYLOAD_BYTES];
+    size_t consumed = 0;
+    fill(entropy, sizeof entropy);
+    const struct gossip_noise_options noise = {.prologue = prologue,
+                                               .prologue_bytes = sizeof prologue - 1,
+                                               .static_public = identity[1].exchange_public,
+                                               .static_secret = identity[1].exchange_secret,
+                                               .ephemeral_secret = entropy,
+                                               .psk = PSK};
+    gossip_noise_begin(&handshake, &noise);
+    assert_int_equal(gossip_session_create(&options, &session), BASE_OK);
+    assert_int_equal(gossip_session_start(session, &out), BASE_OK);
+    assert_int_equal(gossip_noise_read(&handshake, base_buffer_head(&out) + 2,
+                                       GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES, payload),
+                     BASE_OK);
+    base_buffer_consume(&out, base_buffer_length(&out));
+    proof_of(&identity[1], payload);
+    payload[PROOF_BYTES] = gossip_aead_offer();
+    range_bytes((struct gossip_protocols){5, 4}, payload + OFFER_BYTES);
+    assert_int_equal(gossip_noise_write(&handshake, payload, PAYLOAD_BYTES, message + 2), BASE_OK);
+    const size_t bytes = frame(message, GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES);
+    assert_int_equal(gossip_session_receive(session, message, bytes, &consumed, &out, &event), BASE_EFORMAT);
+    assert_int_equal(base_buffer_length(&out), 0); // neither its id nor its proof
+    gossip_session_destroy(session);
+    base_buffer_free(&out);
+}
+
+// All pairs of small ranges, against the definition: both ends complete the handshake, know each other's id
+// and range, and the highest number that both speak.
+static void test_both_ends_agree_on_a_protocol(void **state)
+{
+    (void)state;
+    enum { MOST = 4 };
+    unsigned none = 0;
+    for (uint16_t i = 0; i < MOST * MOST * MOST * MOST; i++) {
+        const struct gossip_protocols range[2] = {
+            {(uint16_t)(1 + i % MOST), (uint16_t)(1 + i / MOST % MOST)},
+            {(uint16_t)(1 + i / (MOST * MOST) % MOST), (uint16_t)(1 + i / (MOST * MOST * MOST))}};
+        if (range[0].least > range[0].most || range[1].least > range[1].most)
+            continue;
+        uint16_t agreed = 0;
+        for (uint16_t number = 1; number <= MOST; number++)
+            if (number >= range[0].least && number <= range[0].most && number >= range[1].least &&
+                number <= range[1].most)
+                agreed = number;
+        none += agreed == 0;
+        struct gossip_session_options options[2] = {options_of(true), options_of(false)};
+        struct gossip_session_event event;
+        options[0].protocols = range[0];
+        options[1].protocols = range[1];
+        struct pair pair = pair_of(&options[0], &options[1]);
+        for (unsigned step = 0; step < 3; step++) {
+            const unsigned to = 1 - step % 2;
+            assert_int_equal(hand_over(&pair, to, SIZE_MAX, &event), BASE_OK);
+            assert_int_equal(event.kind, step == 0 ? GOSSIP_SESSION_NOTHING : GOSSIP_SESSION_ESTABLISHED);
+            if (step == 0)
+                continue;
+            assert_memory_equal(&event.peer, &identity[1 - to].id, sizeof event.peer);
+            assert_int_equal(event.protocol, agreed);
+            assert_int_equal(event.protocols.least, range[1 - to].least);
+            assert_int_equal(event.protocols.most, range[1 - to].most);
+        }
+        pair_free(&pair);
+    }
+    assert_in_range(none, 1, 99);
 }
 
 // Knowing the secret of the cluster does not give a peer another identity.
@@ -426,12 +586,12 @@ static void test_the_identity_of_another_is_refused(void **state)
     struct raw_peer peer;
     uint8_t proof[PROOF_BYTES];
     proof_of(&identity[1], proof); // a valid binding, but of another static key
-    assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL, proof, MESSAGE_LIMIT), BASE_EAUTH);
+    assert_int_equal(raw_connect(&peer, 1, gossip_own_protocols, proof), BASE_EAUTH);
     assert_false(gossip_session_established(peer.session));
     raw_free(&peer);
     proof_of(&identity[0], proof);
     memcpy(proof, identity[1].id.bytes, GOSSIP_ID_BYTES); // another node's id with the own binding
-    assert_int_equal(raw_connect(&peer, GOSSIP_PROTOCOL, proof, MESSAGE_LIMIT), BASE_EAUTH);
+    assert_int_equal(raw_connect(&peer, 1, gossip_own_protocols, proof), BASE_EAUTH);
     raw_free(&peer);
 }
 
@@ -449,7 +609,7 @@ static void test_calls_out_of_order_are_refused(void **state)
     assert_int_equal(consumed, 0);
     assert_int_equal(gossip_session_start(session, &out), BASE_OK);
     assert_int_equal(gossip_session_start(session, &out), BASE_ESTATE);
-    assert_int_equal(base_buffer_length(&out), 2 + GOSSIP_NOISE_MESSAGE_0);
+    assert_int_equal(base_buffer_length(&out), 2 + GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES);
     gossip_session_destroy(session);
     gossip_session_destroy(NULL);
     base_buffer_free(&out);
@@ -463,8 +623,12 @@ int main(void)
         cmocka_unit_test(test_records_may_follow_the_handshake_at_once),
         cmocka_unit_test(test_the_wire_shows_no_plaintext),
         cmocka_unit_test(test_a_stranger_gets_no_answer),
+        cmocka_unit_test(test_a_responder_accepts_each_of_its_secrets),
         cmocka_unit_test(test_a_changed_handshake_is_refused),
-        cmocka_unit_test(test_another_protocol_version_is_refused),
+        cmocka_unit_test(test_another_format_of_the_handshake_gets_no_answer),
+        cmocka_unit_test(test_an_impossible_range_of_protocols_is_refused),
+        cmocka_unit_test(test_an_impossible_range_in_the_answer_is_refused),
+        cmocka_unit_test(test_both_ends_agree_on_a_protocol),
         cmocka_unit_test(test_the_identity_of_another_is_refused),
         cmocka_unit_test(test_calls_out_of_order_are_refused),
     };

@@ -79,8 +79,7 @@ static void make(struct node *node, size_t i)
     gossip_identity_from_seed(seed, &node->identity);
     snprintf(node->name, sizeof node->name, "n%zu", i);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:0");
-    node->greeting = (struct gossip_greeting){
-        .protocol = GOSSIP_PROTOCOL, .version = "1", .model = "test", .schema = 1, .parameters = 1};
+    node->greeting = (struct gossip_greeting){.version = "1", .model = "test", .schema = 1, .parameters = 1};
     snprintf(node->greeting.name, sizeof node->greeting.name, "%s", node->name);
     node->config.node.advertise = node->config.node.group = nothing;
     node->config.node.fault_file = i == 0 ? fault_path : nothing;
@@ -106,10 +105,12 @@ static void open_node(struct node *node)
     assert_int_equal(node_listener_bind("listen", node->listen, &listener, &why), BASE_OK);
     assert_int_equal(node_udp_bind(listener, &datagrams, &why), BASE_OK);
     snprintf(node->listen, sizeof node->listen, "127.0.0.1:%u", (unsigned)node_listener_port(listener));
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_cluster_options options = {.links = {.base = base,
                                                      .streams = streams,
                                                      .config = &node->config,
                                                      .identity = &node->identity,
+                                                     .secrets = &no_secret,
                                                      .greeting = &node->greeting,
                                                      .message_limit = 1 << 16,
                                                      .counters = &node->counters,

@@ -111,7 +111,7 @@ static void one_file_is_split_and_scaled(void **state)
 
 static void greet(const struct train_dataset *data, struct gossip_greeting *greeting)
 {
-    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .parameters = 9};
+    *greeting = (struct gossip_greeting){.parameters = 9};
     snprintf(greeting->model, sizeof greeting->model, "softmax 2-2");
     node_greeting_data(data->meaning, greeting->model, sizeof greeting->model);
     greeting->schema = 5 ^ train_meaning_digest(data->meaning);

@@ -25,7 +25,7 @@ static void configure(struct node_config *config, const char *const *assignments
 static struct gossip_greeting greeting_of(const char *assignment, uint64_t graph)
 {
     const char *const assignments[] = {"topology.kind=random", "train.optimizer=adamw", assignment};
-    struct gossip_greeting greeting = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+    struct gossip_greeting greeting = {.schema = 1, .parameters = 2};
     struct node_config config;
     configure(&config, assignments, 3);
     assert_int_equal(node_greeting_rules(&config, graph, 0, greeting.rules), BASE_OK);
@@ -94,7 +94,7 @@ static void the_weights_of_a_file_are_shared(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct node_config config;
-        greetings[i] = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+        greetings[i] = (struct gossip_greeting){.schema = 1, .parameters = 2};
         configure(&config, &names[i], 1);
         assert_int_equal(node_greeting_rules(&config, 0, starts[i], greetings[i].rules), BASE_OK);
         node_schema_free(&node_config_schema, &config);
@@ -143,7 +143,7 @@ static void the_longest_rules_fit(void **state)
         "topology.kind=hierarchical",
         "topology.seed=9223372036854775807",
         "average.mode=sync"};
-    struct gossip_greeting greeting = {.protocol = GOSSIP_PROTOCOL};
+    struct gossip_greeting greeting = {0};
     struct gossip_message message = {.kind = GOSSIP_GREETING};
     struct node_config config;
     (void)state;
@@ -180,23 +180,11 @@ static void any_text_is_shown_safely(void **state)
     }
 }
 
-static void another_protocol_is_reported_first(void **state)
-{
-    const struct gossip_greeting ours = greeting_of(usual, 0);
-    struct gossip_greeting theirs = greeting_of("train.steps=3", 0);
-    struct base_reason why = {""};
-    (void)state;
-    theirs.protocol++;
-    assert_int_equal(node_greeting_compare(&ours, &theirs, &why), BASE_EMISMATCH);
-    assert_non_null(strstr(why.text, "run the same version on both"));
-}
-
 // A node as it would greet, `begun` or not; the caller frees the configuration.
 static struct gossip_greeting node_of(struct node_config *config, const char *const *assignments,
                                       size_t count, bool begun)
 {
-    struct gossip_greeting greeting = {
-        .protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2, .begun = begun, .shard = 3};
+    struct gossip_greeting greeting = {.schema = 1, .parameters = 2, .begun = begun, .shard = 3};
     configure(config, assignments, count);
     assert_int_equal(node_greeting_rules(config, 0, 0xabcdef, greeting.rules), BASE_OK);
     assert_int_equal(node_greeting_settings(config, &greeting), BASE_OK);
@@ -252,7 +240,7 @@ static void a_late_node_takes_the_settings_that_it_has_not_set(void **state)
         if (node_schema_assign(&node_config_schema, "the cluster", line, &joined, &why))
             fail_msg("%s", why.text);
     const struct gossip_greeting theirs = node_of(&cluster, trains, N_TRAINS, true);
-    struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+    struct gossip_greeting ours = {.schema = 1, .parameters = 2};
     assert_int_equal(node_greeting_rules(&joined, 0, 0, ours.rules), BASE_OK);
     assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
     if (node_greeting_compare(&ours, &theirs, &why)) // it does not have the file of weights
@@ -281,7 +269,7 @@ static void settings_that_were_taken_earlier_are_replaced(void **state)
         assert_true(node_config_is_told(&joined, "train.steps"));
         assert_true(node_config_has_earlier(&joined) == !now);
         const struct gossip_greeting theirs = node_of(&cluster, trains, N_TRAINS, true);
-        struct gossip_greeting ours = {.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 2};
+        struct gossip_greeting ours = {.schema = 1, .parameters = 2};
         assert_int_equal(node_greeting_rules(&joined, 0, 0, ours.rules), BASE_OK);
         assert_int_equal(node_greeting_settings(&joined, &ours), BASE_OK);
         assert_true(node_greeting_comes_back(&theirs, &ours) == !now);
@@ -368,7 +356,6 @@ int main(void)
         cmocka_unit_test(nodes_may_differ_in_these_settings),
         cmocka_unit_test(the_longest_rules_fit),
         cmocka_unit_test(any_text_is_shown_safely),
-        cmocka_unit_test(another_protocol_is_reported_first),
         cmocka_unit_test(a_late_node_takes_the_settings_that_it_has_not_set),
         cmocka_unit_test(settings_that_were_taken_earlier_are_replaced),
         cmocka_unit_test(a_different_setting_is_refused),

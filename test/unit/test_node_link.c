@@ -24,6 +24,7 @@ struct end { // what one owner saw
     struct gossip_identity identity;
     struct node_counters counters;
     struct gossip_id peer;
+    uint16_t protocol;
     bool established, closed;
     enum base_error code;
     size_t messages, bytes;
@@ -41,12 +42,13 @@ struct pair {
     size_t dripped;
 };
 
-static void on_established(void *owner, const struct gossip_id *peer)
+static void on_established(void *owner, const struct gossip_session_event *event)
 {
     struct end *end = owner;
     assert_false(end->established);
     end->established = true;
-    end->peer = *peer;
+    end->peer = event->peer;
+    end->protocol = event->protocol;
 }
 
 static void on_message(void *owner, uint8_t *bytes, size_t count)
@@ -74,18 +76,19 @@ static const struct node_link_handler handler = {on_established, on_message, on_
 static void open_end(struct pair *p, struct end *end, int socket, bool initiator, uint8_t secret,
                      uint64_t handshake_ns)
 {
+    const struct gossip_secrets secrets = {.psk = {{secret}}, .count = 1};
     struct node_link_options options = {.base = p->base,
                                         .streams = p->streams,
                                         .socket = socket,
                                         .initiator = initiator,
                                         .identity = &end->identity,
+                                        .secrets = &secrets,
                                         .cluster = "test",
                                         .message_limit = p->message_limit,
                                         .handshake_ns = handshake_ns,
                                         .counters = &end->counters,
                                         .handler = &handler,
                                         .owner = end};
-    options.psk[0] = secret;
     assert_int_equal(node_link_create(&options, &end->link), BASE_OK);
 }
 
@@ -149,6 +152,8 @@ static void shake_hands(struct pair *p)
     open_end(p, &p->b, p->sockets[1], false, 7, 20 * SECOND_NS);
     run_until(p, &p->a.established);
     run_until(p, &p->b.established);
+    assert_int_equal(p->a.protocol, GOSSIP_PROTOCOL);
+    assert_int_equal(p->b.protocol, GOSSIP_PROTOCOL);
 }
 
 static void a_link_proves_both_ends_and_carries_messages(void **state)
@@ -407,7 +412,7 @@ static void a_peer_that_drips_bytes_is_closed_after_the_handshake_time(void **st
     struct event *dripping = event_new(p->base, -1, EV_PERSIST, drip, p);
     char answer[16];
     assert_non_null(dripping);
-    p->length[0] = 48; // little-endian: e and a tag
+    p->length[0] = 52; // little-endian: e, a range of protocols and a tag
     event_add(dripping, &often);
     open_end(p, &p->b, p->sockets[1], false, 7, SECOND_NS / 50);
     run_until(p, &p->b.closed);

@@ -23,6 +23,7 @@
 #define MESSAGES      128u // 32 MiB
 #define WAITING_MAX   (NODE_BACKLOG_BYTES + 3 * MESSAGE_LIMIT)
 
+static struct gossip_secrets no_secret = {.count = 1};
 static struct node_loop *loop;
 static struct node_mailbox *boxes[3]; // loop, worker, learner
 static struct node_counters counters;
@@ -47,16 +48,13 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
     config->data.shards = config->topology.rings = 1;
     config->node.start_timeout_ns = config->average.forget_after_ns = 3600 * SECOND_NS;
     gossip_identity_from_seed(seed, identity);
-    greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL,
-                                        .version = "1",
-                                        .name = "a",
-                                        .model = "test",
-                                        .schema = 1,
-                                        .parameters = 1};
+    greeting =
+        (struct gossip_greeting){.version = "1", .name = "a", .model = "test", .schema = 1, .parameters = 1};
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(node_mailbox_create(LIMIT_MAILBOX, &boxes[i]), BASE_OK);
     struct node_loop_options options = {.config = config,
                                         .identity = identity,
+                                        .secrets = &no_secret,
                                         .name = "a",
                                         .greeting = greeting,
                                         .message_limit = MESSAGE_LIMIT,
@@ -74,13 +72,13 @@ struct flood {
     bool linked, closed;
 };
 
-static void flood_established(void *owner, const struct gossip_id *peer)
+static void flood_established(void *owner, const struct gossip_session_event *event)
 {
     struct flood *flood = owner;
     struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = greeting};
     uint8_t bytes[LIMIT_MESSAGE_HEADER_BYTES];
     size_t count = 0;
-    (void)peer;
+    (void)event;
     message.as.greeting.name[0] = 'b';
     assert_int_equal(gossip_message_encode_header(&message, bytes, sizeof bytes, &count), BASE_OK);
     assert_int_equal(node_link_send(flood->link, bytes, count), BASE_OK);
@@ -121,6 +119,7 @@ static void call(struct event_base *base, struct node_streams *streams, struct g
                                         .socket = s,
                                         .initiator = true,
                                         .identity = identity,
+                                        .secrets = &no_secret,
                                         .cluster = "test",
                                         .message_limit = MESSAGES * MESSAGE_LIMIT, // room to queue them all
                                         .handshake_ns = 60 * SECOND_NS,

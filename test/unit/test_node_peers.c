@@ -104,6 +104,52 @@ static void nobody_needs_a_link(struct table *a, struct table *b)
     node_peers_tick(b->peers, later_ns);
 }
 
+// Each end says by number what the other speaks, and which of the two is to be updated. No death is
+// suspected, and the links to others stay.
+static void another_protocol_is_named_on_both_ends(void **state)
+{
+    (void)state;
+    struct table a, b, c;
+    bind_table(&a, 1, "a");
+    bind_table(&b, 2, "b");
+    bind_table(&c, 3, "c");
+    a.protocols = (struct gossip_protocols){7, 8};
+    b.protocols = (struct gossip_protocols){9, 9};
+    c.protocols = (struct gossip_protocols){8, 9}; // speaks with both
+    introduce(&a, &b);
+    list(&a, b.address);
+    list(&a, c.address);
+    list(&b, c.address);
+    struct table *tables[] = {&a, &b, &c};
+    for (size_t i = 0; i < 3; i++)
+        open_table(tables[i], false);
+    const struct gossip_id ids[] = {a.identity.id, b.identity.id, c.identity.id};
+    for (size_t i = 0; i < 3; i++) {
+        want(tables[i]->peers, ids, 3);
+        node_peers_start(tables[i]->peers);
+    }
+    run_until(&a.ups, 1);
+    run_until(&b.ups, 1);
+    run_until(&c.ups, 2);
+    while (!node_peers_refusal(a.peers)[0] || !node_peers_refusal(b.peers)[0])
+        event_base_loop(base, EVLOOP_ONCE);
+    assert_non_null(strstr(node_peers_refusal(a.peers), "b "));
+    assert_non_null(strstr(node_peers_refusal(a.peers), b.address));
+    assert_non_null(strstr(node_peers_refusal(a.peers),
+                           ": it speaks protocol 9, this node protocols 7 to 8: update p2pml here"));
+    assert_non_null(strstr(node_peers_refusal(b.peers),
+                           ": it speaks protocols 7 to 8, this node protocol 9: update p2pml there"));
+    assert_int_equal(node_peers_entry(a.peers, 0)->state, GOSSIP_ENTRY_REFUSED);
+    assert_in_range(node_peers_counters(a.peers).refused, 1, 4);
+    assert_in_range(node_peers_counters(b.peers).refused, 1, 4);
+    assert_int_equal(in_use, 4);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(tables[i]->downs + tables[i]->unreachables + tables[i]->twins, 0);
+        assert_int_equal(node_peers_counters(tables[i]->peers).strangers, 0);
+        close_table(tables[i]);
+    }
+}
+
 // A packet makes the node call the member, and is sent over the link. Then the link is no longer needed, and
 // its end says nothing about the member.
 static void a_packet_calls_and_an_idle_link_ends(void **state)
@@ -344,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(choosing_a_link_loses_nothing),
         CASE(many_nodes_on_one_address_find_each_other),
+        CASE(another_protocol_is_named_on_both_ends),
         CASE(a_packet_calls_and_an_idle_link_ends),
         CASE(a_wanted_link_stays_and_comes_back),
         CASE(an_end_refused_for_its_scaling_receives_the_other_first),

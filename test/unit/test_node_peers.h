@@ -82,7 +82,7 @@ static inline size_t numbered(uint64_t number, uint8_t bytes[LIMIT_MESSAGE_HEADE
 
 static inline void make_greeting(const char *name, struct gossip_greeting *greeting)
 {
-    *greeting = (struct gossip_greeting){.protocol = GOSSIP_PROTOCOL, .schema = 1, .parameters = 1};
+    *greeting = (struct gossip_greeting){.schema = 1, .parameters = 1};
     snprintf(greeting->name, sizeof greeting->name, "%s", name);
     snprintf(greeting->version, sizeof greeting->version, "1");
     snprintf(greeting->model, sizeof greeting->model, "test");
@@ -102,9 +102,10 @@ struct table {
     int listener;
     uint16_t port;
     char address[64], *list[MANY];
-    bool sends;              // sends numbered messages as soon as a link is up
-    bool takes;              // takes events
-    enum gossip_close parts; // then ends the link with this cause, unless it is IDLE
+    bool sends;                        // sends numbered messages as soon as a link is up
+    bool takes;                        // takes events
+    struct gossip_protocols protocols; // zeros: those of this build
+    enum gossip_close parts;           // then ends the link with this cause, unless it is IDLE
     size_t ups, downs, messages, packets, unreachables, twins, missing;
 };
 
@@ -248,15 +249,18 @@ static inline void list(struct table *t, char *address)
 static inline void open_table(struct table *t, bool only_allowed)
 {
     assert_int_equal(node_endpoints_create(&t->endpoints), BASE_OK);
+    static const struct gossip_secrets no_secret = {.count = 1};
     struct node_peers_options options = {.base = base,
                                          .streams = streams,
                                          .config = &t->config,
                                          .identity = &t->identity,
+                                         .secrets = &no_secret,
                                          .allow = only_allowed ? &t->allow : NULL,
                                          .greeting = &t->greeting,
                                          .message_limit = MESSAGE_LIMIT,
                                          .counters = &counted,
                                          .faults = t->faults,
+                                         .protocols = t->protocols,
                                          .listener = t->listener,
                                          .ready = take_events,
                                          .owner = t,
