@@ -218,7 +218,7 @@ static const char about_why[] =
 
 static const char about_topology[] =
     "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
-    "                              [--parameters D] [--ratio R] [--json | --dot | --svg]\n"
+    "                              [--parameters D] [--ratio R] [--json [--rounds T] | --dot | --svg]\n"
     "\n"
     "  KIND             ring         two neighbours in turn\n"
     "                   butterfly    slot i meets i XOR 2^t: the exact mean after log2 N rounds if N is a\n"
@@ -241,6 +241,7 @@ static const char about_topology[] =
     "  --parameters D   parameters of the model, for the bytes; default 203530 (an MLP 784-256-10)\n"
     "  --ratio R        the part of them that is sent, for the bytes; default 1/32\n"
     "  --json           the same as one JSON object, with all edges\n"
+    "  --rounds T       with --json: also the meetings of the rounds 1 to T, with their weights\n"
     "  --dot            the graph for graphviz; each colour is a round of the period\n"
     "  --svg            a picture: by graphviz if it is installed and there are at most 200 nodes, else a circle\n"
     "\n"

@@ -12,7 +12,7 @@ struct wanted {
     struct lab_topology topology;
     const char *path, *ratio;
     struct lab_texts parameters; // of --param
-    uint64_t nodes, group_size, model;
+    uint64_t nodes, group_size, model, rounds;
     bool json, dot, svg;
     enum form form;
     bool rings_given, base_given;
@@ -29,6 +29,8 @@ static const struct lab_argument table[] = {
     LAB_ARGUMENT("parameters", COUNT, model, .expected = "a number from 1 to 2^30", .least = 1,
                  .most = LIMIT_PARAMETERS),
     LAB_ARGUMENT("ratio", TEXT, ratio),
+    LAB_ARGUMENT("rounds", COUNT, rounds, .expected = "a number from 1 to 1000000", .least = 1,
+                 .most = 1000000),
     LAB_ARGUMENT("json", FLAG, json),
     LAB_ARGUMENT("dot", FLAG, dot),
     LAB_ARGUMENT("svg", FLAG, svg),
@@ -108,6 +110,8 @@ static bool take(struct wanted *wanted)
     struct lab_topology *t = &wanted->topology;
     if (wanted->json + wanted->dot + wanted->svg > 1)
         return complain("expected only one of --json, --dot and --svg");
+    if (wanted->rounds && !wanted->json)
+        return complain("--rounds goes with --json only");
     wanted->form = wanted->json ? JSON : wanted->dot ? DOT : wanted->svg ? SVG : TEXT;
     for (size_t i = 0; i < wanted->parameters.count; i++)
         if (!take_parameter(wanted->parameters.items[i], wanted))
@@ -118,6 +122,7 @@ static bool take(struct wanted *wanted)
     t->n = (size_t)wanted->nodes;
     t->group_size = wanted->group_size ? (size_t)wanted->group_size : 1;
     t->parameters = (double)wanted->model;
+    t->rounds = wanted->rounds;
     return true;
 }
 

@@ -13,6 +13,7 @@ struct lab_topology {
     struct topology_graph *graph;    // file: owned
     struct topology_member *members; // [n], named as those of p2pml run
     size_t n, group_size;            // hierarchical: so many consecutive members form a group
+    uint64_t rounds;                 // whose meetings the JSON lists, from 1
     struct topology_plan *plan;
     double parameters, ratio; // of the model, of an exchange
 };

@@ -114,6 +114,23 @@ static void add_edge(const struct lab_topology *t, size_t a, size_t b, void *edg
     json_array_append_new(edges, json_pack("[ss]", t->members[a].name, t->members[b].name));
 }
 
+// The meetings of each round: [lower, higher, weight].
+static json_t *schedule_of(const struct lab_topology *t)
+{
+    json_t *rounds = json_array();
+    for (uint64_t round = 1; round <= t->rounds; round++) {
+        json_t *meetings = json_array();
+        for (size_t a = 0; a < t->n; a++) {
+            size_t b = topology_plan_partner(t->plan, a, round);
+            if (b != TOPOLOGY_NOBODY && a < b)
+                json_array_append_new(meetings, json_pack("[ssf]", t->members[a].name, t->members[b].name,
+                                                          topology_plan_weight(t->plan, a, round)));
+        }
+        json_array_append_new(rounds, meetings);
+    }
+    return rounds;
+}
+
 static json_t *death_of(const struct lab_topology_facts *facts)
 {
     return json_pack("{sI so so so so sI}", "victims", (json_int_t)facts->death.victims, "torn",
@@ -132,7 +149,7 @@ enum base_error lab_topology_json(const struct lab_topology *t, const struct lab
         return BASE_ENOMEM;
     }
     json_t *root = json_pack(
-        "{ss sI sI s{sf sI sI} sI sb so so so so sb so so so sf so so}", "kind",
+        "{ss sI sI s{sf sI sI} sI sb so so so so sb so so so sf so so so}", "kind",
         topology_kind_name(t->options.kind), "nodes", (json_int_t)t->n, "seed", (json_int_t)t->options.seed,
         "degree", "mean", shape->degree_mean, "min", (json_int_t)shape->degree_min, "max",
         (json_int_t)shape->degree_max, "diameter", (json_int_t)shape->diameter, "connected",
@@ -141,7 +158,8 @@ enum base_error lab_topology_json(const struct lab_topology *t, const struct lab
         "rounds_to_consensus", facts->rounds_known ? json_integer((json_int_t)facts->rounds) : json_null(),
         "halves", (int)facts->halves, "meetings", number(facts->meetings), "meetings_busiest",
         number(facts->meetings_max), "bytes_a_meeting", number(facts->packet_bytes), "bytes_a_round",
-        facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges);
+        facts->meetings * facts->packet_bytes, "one_death", death_of(facts), "edges", edges, "rounds",
+        schedule_of(t));
     if (!root)
         return BASE_ENOMEM;
     int failed = json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12));

@@ -1,105 +1,101 @@
 """Rounds in lock-step, for your own models and methods: `p2pml.lab.rounds`.
 
-Your own method works on the models of all nodes at once; its bytes are those that it reports. For comparison, "edge-ref" is p2pml itself with
+A method works on the models of all nodes at once; its bytes are those that it reports. For comparison, "edge-ref" is p2pml itself with
 the same model and random numbers: library nodes in this process, whose bytes are real."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import random
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
-import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
-from . import errors
-from ._command import environment, program
-from .node import Node, join
-
-_PATIENCE = 300.0  # seconds that nodes of one process wait for each other
+from . import _graph, _methods, _optimizers, errors
+from ._module import Module, is_module
+from ._nodes import Nodes
+from ._settings import count, number
+from ._world import World
 
 Model = Callable[[Any, int, Any], Tuple[float, Any]]
+_METHOD = 2 ** 32  # the random numbers of the method: those of no node
 
 
-class Temporary:
-    """A directory that is removed when the last object that uses it is gone."""
-
-    def __init__(self) -> None:
-        self.name = tempfile.mkdtemp(prefix="p2pml-lab-")
-        weakref.finalize(self, shutil.rmtree, self.name, True)
-
-
-class World:
-    """The state of all nodes, for a method to read and change."""
-
-    def __init__(self, x: Any, edges: Sequence[Tuple[int, int]], rate: float, local_steps: int):
-        import numpy
-        self.x = x                        #: [nodes, parameters], the models after their local steps; to be changed in place
-        self.n, self.d = x.shape
-        self.edges = list(edges)          #: pairs of nodes that may meet
-        self.rate, self.local_steps = rate, local_steps
-        self.round = 0                    #: from 1
-        self.bytes = 0                    #: sent by all nodes so far
-        self.state: Dict[str, Any] = {}   #: the method's own
-        degree = numpy.bincount(numpy.array(self.edges, dtype=int).ravel(), minlength=self.n)
-        self.weights = numpy.eye(self.n)  #: Metropolis-Hastings: symmetric, rows sum to 1
-        for a, b in self.edges:
-            w = 1 / (1 + max(degree[a], degree[b]))
-            self.weights[a, b] = self.weights[b, a] = w
-            self.weights[a, a] -= w
-            self.weights[b, b] -= w
-
-    def send(self, entries: int, bytes_each: int = 4) -> None:
-        """Counts a message with this number of entries from every node to each of its neighbours."""
-        self.bytes += 2 * len(self.edges) * entries * bytes_each
-
-    def top(self, vectors: Any, ratio: float) -> Any:
-        """Keeps the largest ``ratio`` of the entries of each row and sets the others to 0. Counts the message to the neighbours, with its indices."""
-        import numpy
-        keep = max(1, int(ratio * self.d))
-        chosen = numpy.argpartition(-abs(vectors), keep - 1, axis=1)[:, :keep]
-        out = numpy.zeros_like(vectors)
-        numpy.put_along_axis(out, chosen, numpy.take_along_axis(vectors, chosen, 1), 1)
-        self.send(keep, 8)
-        return out
-
-
-def rounds(model: Model, start: Any, method: Union[str, Callable[[World], None]] = "edge-ref", *, nodes: int = 8, rounds: int = 50,
-           local_steps: int = 4, rate: float = 0.1, topology: str = "ring", seed: int = 0, every: int = 5,
-           measure: Optional[Callable[[Any], float]] = None, **settings: Any) -> Any:
-    """A frame of measurements of the averaged model, one row per ``every`` rounds.
+def rounds(model: Any, start: Any = None, method: Union[str, Callable[..., None]] = "edge-ref", *, nodes: Optional[int] = None,
+           rounds: int = 50, local_steps: int = 4, rate: float = 0.1, optimizer: _optimizers.Optimizer = "sgd", topology: Any = "ring",
+           seed: int = 0, every: int = 5, loss: Any = None, measure: Optional[Callable[[Any], float]] = None, **settings: Any) -> Any:
+    """A frame of measurements, one row per ``every`` rounds.
 
     model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with the node's own numpy generator. start: the initial vector
-    of all nodes. method: ``method(world)`` after every ``local_steps`` of SGD, see :class:`World`; or "edge-ref" with ``settings`` (keys
-    with ``__`` for the dot). topology: as ``topology.kind``. measure: a function of a vector, such as its accuracy on test examples.
+    of all nodes, or a function of a numpy generator that draws it. Or model: a PyTorch module with ``loss(module, node, random)``, a tensor;
+    it begins at its own parameters. method: ``method(world)`` after every ``local_steps`` steps, see :class:`World`; "edge-ref", p2pml
+    itself, with ``settings`` (keys with ``__`` for the dot); or one of "choco", "dpsgd", "model-average", "allreduce", "diloco", "noloco",
+    "sparseloco", "local" in numpy, and "edge-ref" in numpy with settings ``selection`` or ``filter``. optimizer: "sgd", "momentum" or
+    "adamw", or a pair of one and its settings. topology: as ``topology.kind``, or ``(kind, options)``, a file, a graph of networkx, or a
+    function ``(round, nodes) -> pairs``. nodes: 8, or those of the file or graph. measure: a function of a vector (of the module), such as
+    its accuracy on test examples.
 
     Columns: round, step, loss (mean over the local steps), bytes (sent by all nodes), consensus (here: the mean squared distance of the
-    models from their mean, not divided by its norm). With ``measure`` also measure (of the averaged model) and worst (of the worst
-    node: the smallest)."""
+    models from their mean, not divided by its norm). With ``measure`` also measure (of the averaged model), worst (of the worst node: the
+    smallest) and mean (of the nodes)."""
     import numpy
     import pandas  # type: ignore[import-untyped, unused-ignore]
-    randoms = [numpy.random.default_rng([seed, node]) for node in range(nodes)]
-    start = numpy.asarray(start, dtype=numpy.float32).ravel()
+    for name, value in (("rounds", rounds), ("local_steps", local_steps), ("every", every)):
+        count(name, value)
+    number("rate", rate, 0)
+    graph = _graph.make(topology, nodes if nodes is None else count("nodes", nodes), rounds)
+    step = _optimizers.make(optimizer)
+    model, measure = _prepared(model, loss, measure)
+    randoms = [numpy.random.default_rng([count("seed", seed, 0), node]) for node in [*range(graph.n), _METHOD]]
+    first = _start(model, start, randoms[-1])
     table: List[Dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
-        if method == "edge-ref":
-            world: Any = stack.enter_context(_Nodes(start, nodes, local_steps, topology, settings))
-        elif callable(method) and not settings:
-            world = _Lockstep(start, nodes, local_steps, topology, rate, method)
-        else:
-            raise errors.ConfigurationError(f"method: found {method!r} with settings {list(settings)}, expected a function of a world, or 'edge-ref' "
-                                            "with keys of p2pml-node")
+        world: Any = (stack.enter_context(Nodes(first, graph, rate, local_steps, settings)) if _methods.is_library(method, settings) else
+                      _Lockstep(World(numpy.tile(first, (graph.n, 1)), graph, rate, local_steps, randoms[-1]), _methods.make(method, settings)))
         for done in range(1, rounds + 1):
-            losses = [world.step(node, rate, lambda x, node=node: model(x, node, randoms[node]))
-                      for _ in range(local_steps) for node in range(nodes)]
-            world.mix(rate)
+            losses = [_local_step(model, world, node, randoms[node], step, rate) for _ in range(local_steps) for node in range(graph.n)]
+            world.mix()
             if done % every == 0 or done == rounds:
                 table.append(_measured(world, done, local_steps, losses, measure))
     return pandas.DataFrame(table)
+
+
+def _prepared(model: Any, loss: Any, measure: Any) -> Tuple[Any, Any]:
+    """As a function of a vector, with the measure of a vector."""
+    if measure is not None and not callable(measure):
+        raise errors.ConfigurationError(f"measure: found {measure!r}, expected a function")
+    if is_module(model):
+        module = Module(model, loss)
+        return module, measure and module.measured(measure)
+    if not callable(model) or loss is not None:
+        raise errors.ConfigurationError(f"model: found {str(model)[:60]!r} and loss={loss!r}, expected a function (x, node, random) -> (loss, gradient), or a "
+                                        "PyTorch module with a loss")
+    return model, measure
+
+
+def _start(model: Any, start: Any, random: Any) -> Any:
+    import numpy
+    if isinstance(model, Module):
+        if start is not None:
+            raise errors.ConfigurationError("start: found one beside a PyTorch module, which begins at its own parameters")
+        return model.start
+    try:
+        first = numpy.asarray(start(random) if callable(start) else start, dtype=numpy.float32).ravel()
+    except (TypeError, ValueError) as error:
+        raise errors.ConfigurationError(f"start: found {start!r}, expected a vector of numbers: {error}") from None
+    if first.size == 0 or not numpy.isfinite(first).all():
+        raise errors.ConfigurationError(f"start: found {str(start)[:60]}, expected a vector of finite numbers")
+    return first
+
+
+def _local_step(model: Model, world: Any, node: int, random: Any, step: _optimizers.Step, rate: float) -> float:
+    import numpy
+    x, correction = world.view(node)
+    result = model(x, node, random)
+    if not isinstance(result, tuple) or len(result) != 2 or numpy.shape(result[1]) != x.shape:
+        what = f"a gradient of shape {numpy.shape(result[1])}" if isinstance(result, tuple) and len(result) == 2 else type(result).__name__
+        raise errors.ConfigurationError(f"model: found {what} for node {node}, expected (loss, gradient) with a gradient of shape {x.shape}")
+    step(node, x, result[1], rate)
+    if correction is not None:
+        x += rate * correction
+    return float(result[0])
 
 
 def _measured(world: Any, done: int, local_steps: int, losses: List[float], measure: Any) -> Dict[str, Any]:
@@ -109,31 +105,33 @@ def _measured(world: Any, done: int, local_steps: int, losses: List[float], meas
     row = {"round": done, "step": done * local_steps, "loss": float(numpy.mean(losses)), "bytes": world.sent(),
            "consensus": float(((models - mean) ** 2).sum(1).mean())}
     if measure is not None:
-        row.update(measure=float(measure(mean)), worst=min(float(measure(x)) for x in models))
+        row["measure"] = float(measure(mean))
+        of_nodes = [float(measure(x)) for x in models]
+        row.update(worst=min(of_nodes), mean=float(numpy.mean(of_nodes)))
     return row
 
 
 class _Lockstep:
-    """A method of your own."""
+    """A method that is a function of a world."""
 
-    def __init__(self, start: Any, nodes: int, local_steps: int, topology: str, rate: float, method: Callable[[World], None]):
-        import numpy
-        self._world = World(numpy.tile(start, (nodes, 1)), _edges(topology, nodes), rate, local_steps)
-        self._method = method
+    def __init__(self, world: World, method: Callable[[World], None]):
+        self._world, self._method = world, method
 
-    def step(self, node: int, rate: float, gradient: Any) -> float:
-        x = self._world.x[node]
-        loss, g = gradient(x)
-        x -= rate * g
-        return float(loss)
+    def view(self, node: int) -> Tuple[Any, Any]:
+        world = self._world
+        return world.x[node], None if world.correction is None else world.correction[node]
 
-    def mix(self, rate: float) -> None:
-        self._world.round += 1
+    def mix(self) -> None:
+        self._world.begin()
         before = self._world.x
         self._method(self._world)
-        if self._world.x is not before:  # all users expect its shape and type
-            before[:] = self._world.x
-            self._world.x = before
+        if self._world.x is before:
+            return
+        import numpy
+        if numpy.shape(self._world.x) != before.shape:
+            raise errors.ConfigurationError(f"method: found models of shape {numpy.shape(self._world.x)} in world.x, expected {before.shape}")
+        before[:] = self._world.x  # all users expect its type, too
+        self._world.x = before
 
     def models(self) -> Any:
         return self._world.x
@@ -141,93 +139,3 @@ class _Lockstep:
     def sent(self) -> int:
         return self._world.bytes
 
-
-class _Nodes:
-    """p2pml's own exchange: sync nodes of the library, all in this process."""
-
-    def __init__(self, start: Any, nodes: int, local_steps: int, topology: str, settings: Dict[str, Any]):
-        self._folder = Temporary()
-        with contextlib.ExitStack() as claims:
-            addresses = [f"127.0.0.1:{_claim(claims)}" for _ in range(nodes)]
-            self._open(start, addresses, local_steps, topology, settings)
-
-    def _open(self, start: Any, addresses: List[str], local_steps: int, topology: str, settings: Dict[str, Any]) -> None:
-        keys = {"average__mode": "sync", "topology__kind": topology, "log__level": "error", **settings}
-        self._local_steps = local_steps
-        self._nodes = [join([a for a in addresses if a != mine], listen=mine, dir=f"{self._folder.name}/{i}", name=f"node-{i:02}", **keys)
-                       for i, mine in enumerate(addresses)]
-        for node in self._nodes:
-            node.open([("model", start.shape)], average__local_steps=local_steps, train__optimizer="sgd")
-            node.model[:] = start
-        self._views = [(node.model, node.correction) for node in self._nodes]
-
-    def __enter__(self) -> "_Nodes":
-        waiting, deadline = self._nodes, time.monotonic() + _PATIENCE
-        try:
-            while waiting := [node for node in waiting if not _starts(node)]:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{len(waiting)} of {len(self._nodes)} nodes have not begun within {_PATIENCE:g} s")
-                time.sleep(0.005)
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def step(self, node: int, rate: float, gradient: Any) -> float:
-        x, correction = self._views[node]
-        loss, g = gradient(x)
-        x -= rate * g
-        if correction is not None:
-            x += rate * correction
-        return float(loss)
-
-    def mix(self, rate: float) -> None:
-        for node in self._nodes:
-            node.begin(self._local_steps, rate * self._local_steps)
-        for node in self._nodes:
-            node.end(_PATIENCE)
-
-    def models(self) -> Any:
-        import numpy
-        return numpy.stack([x for x, _ in self._views])
-
-    def sent(self) -> int:
-        return sum(node.status()["bytes_sent"] for node in self._nodes)
-
-    def __exit__(self, *_: Any) -> None:
-        self._views = []
-        for node in self._nodes:
-            node.close()
-
-
-def _claim(claims: contextlib.ExitStack) -> int:
-    """A free port below those that the kernel assigns by itself. `p2pml run` claims its ports with the same names, so the two never take the same port."""
-    while True:
-        port = random.SystemRandom().randrange(10240, 32768)
-        name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            name.bind(f"\0p2pml-port-{port}")
-            with socket.socket() as s:
-                s.bind(("127.0.0.1", port))
-        except OSError:
-            name.close()
-        else:
-            claims.enter_context(name)
-            return port
-
-
-def _starts(node: Node) -> bool:
-    try:
-        node.start(timeout=0)
-        return True
-    except TimeoutError:
-        return False
-
-
-def _edges(kind: str, nodes: int) -> List[Tuple[int, int]]:
-    """The edges of `p2pml topology show`."""
-    done = subprocess.run([program(), "topology", "show", kind, "--nodes", str(nodes), "--json"], capture_output=True, text=True,
-                          env=environment(), check=False)
-    if done.returncode != 0:
-        raise errors.ConfigurationError(done.stderr.strip())
-    return [(int(a[5:]), int(b[5:])) for a, b in json.loads(done.stdout)["edges"]]

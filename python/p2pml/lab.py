@@ -5,7 +5,8 @@
     result.results.groupby("average.ratio")["accuracy"].mean()
 
 ``sim`` and ``run`` run the commands `p2pml sim` (a cluster in virtual time) and `p2pml run` (real processes on this machine). `p2pml sim
---help` lists the keys; write ``__`` for the dot. ``rounds`` is a simulator of rounds for models and methods of your own."""
+--help` lists the keys; write ``__`` for the dot. ``rounds`` is a simulator of rounds for models and methods of your own, and ``compare`` runs it
+over methods, graphs and seeds."""
 
 from __future__ import annotations
 
@@ -19,9 +20,12 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from . import errors
 from ._command import environment, program
-from ._rounds import Temporary, World, rounds
+from ._compare import Comparison, compare
+from ._rounds import rounds
+from ._temporary import Temporary
+from ._world import World
 
-__all__ = ["sim", "run", "load", "rounds", "Result", "World", "Failed"]
+__all__ = ["sim", "run", "load", "rounds", "compare", "Result", "World", "Comparison", "Failed"]
 
 Experiment = Union[str, "os.PathLike[str]", Dict[str, Any]]
 

@@ -107,7 +107,7 @@ class Rounds(unittest.TestCase):
         self.assertGreater(table["bytes"].iloc[-1], 0)
 
     def test_nodes_that_do_not_begin_are_told(self):
-        with unittest.mock.patch("p2pml._rounds._PATIENCE", 0), unittest.mock.patch("p2pml._rounds._starts", return_value=False):
+        with unittest.mock.patch("p2pml._nodes._PATIENCE", 0), unittest.mock.patch("p2pml._nodes._starts", return_value=False):
             with self.assertRaisesRegex(TimeoutError, "4 of 4 nodes have not begun within 0 s"):
                 self.far("edge-ref")
 

@@ -43,6 +43,18 @@ class Topology(unittest.TestCase):
         self.assertEqual((base["period"], base["rounds_to_consensus"], base["halves"]), (9, 9, False))
         self.assertIn("60 rounds until |P - J| < 0.01", show("ring", "--nodes", "16"))
 
+    def test_the_meetings_of_rounds_are_listed(self):
+        """Of a ring of four: two matchings in turn, which together are its edges."""
+        ring = json.loads(show("ring", "--nodes", "4", "--json", "--rounds", "5"))
+        rounds = [[tuple(pair) for *pair, _ in meetings] for meetings in ring["rounds"]]
+        self.assertEqual(rounds, [rounds[0], rounds[1]] * 2 + [rounds[0]])
+        self.assertEqual(sorted(rounds[0] + rounds[1]), sorted(map(tuple, ring["edges"])))
+        for meetings in rounds:
+            self.assertEqual(sorted(name for pair in meetings for name in pair), ["node-00", "node-01", "node-02", "node-03"])
+        self.assertEqual({weight for meetings in ring["rounds"] for *_, weight in meetings}, {0.5})
+        self.assertEqual(json.loads(show("ring", "--nodes", "4", "--json"))["rounds"], [])
+        self.assertIn("--rounds goes with --json only", show("ring", "--nodes", "4", "--rounds", "5", status=2))
+
     def test_the_bytes_of_a_meeting_are_right(self):
         dense = json.loads(show("ring", "--nodes", "4", "--parameters", "1000", "--ratio", "1", "--json"))
         self.assertEqual(dense["bytes_a_meeting"], 1000)  # int8
