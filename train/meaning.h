@@ -64,7 +64,8 @@ void train_meaning_feature(const struct train_meaning *meaning, size_t feature, 
 // Appends a copy of a text. False: out of memory; nothing has changed.
 bool train_names_add(struct train_names *names, const char *text, size_t length);
 bool train_names_has(const struct train_names *names, const char *text);
-// 1, 2, 3, ...: what the columns of a file without a header are called. A line of values may hold them as well.
+// 1, 2, 3, ...: what the columns of a file without a header are called. A line of values may hold them as
+// well.
 bool train_names_are_positions(const struct train_names *names);
 void train_names_free(struct train_names *names);
 
