@@ -158,7 +158,7 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     }
     bool same_life = x->record.version.generation == record->version.generation &&
                      x->record.version.instance_id == record->version.instance_id;
-    bool was_silent = x->state == GOSSIP_MEMBER_DEAD, look = same_life && member_suspected_by_us(m, x);
+    bool look = same_life && member_suspected_by_us(m, x);
     member_clear(m, x, same_life && x->state == GOSSIP_MEMBER_SUSPECT);
     if (!same_life) {
         x->record_ns = m->now_ns;
@@ -175,9 +175,6 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
     member_spread_soon(m);
     if (look)
         member_probe_anew(m, x); // the record may be old
-    if (was_silent && member_is_here(x))
-        m->burst =
-            m->states[GOSSIP_MEMBER_DEAD] < 64 ? (unsigned)m->states[GOSSIP_MEMBER_DEAD] : 64; // healed?
 }
 
 // Two processes with this identity hear of each other only through the sender, which drops the links of one

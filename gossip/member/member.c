@@ -8,7 +8,6 @@
 #define FORGET_NS     (24 * 3600 * SECOND_NS) // members that are dead or have left
 #define RETRY_SLOW_NS (600 * SECOND_NS)       // members dead for longer are retried ten times less often
 #define STREAM_RETRY  5u                      // one of this many retries goes by stream
-#define BURST_NS      (20 * MILLISECOND_NS)   // between retries after a dead member has come back
 #define LEAVE_TOLD    32u                     // members that are told at once
 #define SETTLED_NS    SECOND_NS // a stream that ends this soon after a restart may be the previous process's
 
@@ -146,14 +145,10 @@ static void retry_dead(struct gossip_membership *m)
 
 static void retry_timer(struct gossip_membership *m)
 {
-    BASE_ASSERT(m->burst <= 64);
+    BASE_ASSERT(m->profile.retry_ns > 0);
     if (m->now_ns < m->retry_ns)
         return;
     m->retry_ns = m->now_ns + m->profile.retry_ns;
-    if (m->burst > 0) {
-        m->burst--;
-        m->retry_ns = m->now_ns + BURST_NS;
-    }
     member_sync_timer(m);
     retry_dead(m);
 }

@@ -125,7 +125,7 @@ struct gossip_membership {
     struct member_relay relays[RELAYS_MAX];
     uint32_t number; // of the latest packet that wants an answer
     uint64_t probe_ns, spread_ns, retry_ns, house_ns;
-    unsigned health, retries, burst;
+    unsigned health, retries;
     struct member_timing timing;   // of all answers
     int64_t savings, savings_most; // bytes that may be sent
     uint64_t saved_ns, told_ns;    // told_ns: the latest round of gossip

@@ -136,6 +136,20 @@ class InOneProcess(Loop):
         self.assertEqual(model.weight.dtype, torch.bfloat16)
         attachment.close()
 
+    def test_a_round_tells_the_sum_of_its_mean_rates(self):
+        model, _ = small()
+        few, many = [model[0].bias], [p for p in model.parameters() if p is not model[0].bias]
+        optimizer = torch.optim.SGD([{"params": few, "lr": 0.4}, {"params": many, "lr": 0.01}])
+        sizes = [sum(p.numel() for p in group) for group in (few, many)]
+        mean = (0.4 * sizes[0] + 0.01 * sizes[1]) / sum(sizes)
+        with p2pml.attach(self.join(), model, optimizer, every=4) as attachment:
+            told, exchange = [], attachment.node.exchange
+            with unittest.mock.patch.object(attachment.node, "exchange", lambda *round: (told.append(round[:2]), exchange(*round))[1]):
+                self.step(model, optimizer, 12)
+        self.assertGreater(max(steps for steps, _ in told), 1)
+        for steps, scale in told:
+            self.assertAlmostEqual(scale, steps * mean, places=9)
+
     def test_a_resumed_node_has_its_model(self):
         model, optimizer = small()
         with p2pml.attach(self.join(), model, optimizer, every=1):

@@ -178,6 +178,30 @@ static void a_resync_is_kept_in_the_sum(void **state)
     net_destroy(net);
 }
 
+// They are of the model that it replaces, whether they were kept as packets or as their sum.
+static void updates_of_a_replaced_model_move_no_fetched_one(void **state)
+{
+    (void)state;
+    for (uint64_t rounds = 2; rounds < 30; rounds += 18) {
+        struct net *net = net_of(4, "", 6);
+        struct net_node *node = &net->node[0];
+        net_round(net, 0, 1);
+        net_settle(net, SECOND);
+        others_train(net, 2, rounds);
+        assert_true(forces_of(net)->sum_holds == (rounds > 2) && forces_of(net)->sum_holds == !kept(net));
+        float *fetched = copy_of(gossip_exchange_model(net->node[1].exchange));
+        gossip_exchange_adopt(node->exchange, fetched, NULL, rounds + 1);
+        memcpy(node->x, fetched, D * sizeof *fetched);
+        node->idle = true;
+        net_round(net, 0, rounds + 1);
+        net_settle(net, SECOND);
+        assert_false(node->in_round);
+        assert_memory_equal(node->x, fetched, D * sizeof *fetched);
+        free(fetched);
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +210,7 @@ int main(void)
         cmocka_unit_test(many_exchanges_become_their_sum),
         cmocka_unit_test(packets_without_indices_are_kept_with_their_indices),
         cmocka_unit_test(a_resync_is_kept_in_the_sum),
+        cmocka_unit_test(updates_of_a_replaced_model_move_no_fetched_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

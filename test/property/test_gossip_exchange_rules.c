@@ -45,6 +45,55 @@ static void test_moments_reach_the_trainer(void **state)
     net_destroy(net);
 }
 
+static void copy_moments(const struct net *net, float kept[D])
+{
+    memcpy(kept, gossip_exchange_second_moment(net->node[0].exchange), D * sizeof *kept);
+}
+
+// They are undone with the model, and are never published.
+static void test_moments_that_are_not_finite_are_taken_back(void **state)
+{
+    struct net *net = moments_net(net_seed(809));
+    struct net_node *node = &net->node[0];
+    float kept[D], now[D];
+
+    (void)state;
+    net_round_all(net, 1);
+    copy_moments(net, kept);
+    for (size_t j = 0; j < D; j++)
+        node->v[j] = NAN;
+    node->unusable = true;
+    net_round(net, 0, 2);
+    assert_memory_equal(node->v, kept, sizeof kept);
+    copy_moments(net, now);
+    assert_memory_equal(now, kept, sizeof kept);
+    net_settle(net, SECOND);
+    net_destroy(net);
+}
+
+// What neighbours changed while the trainer computed was of the model that a fetched one replaces.
+static void test_moments_of_a_replaced_model_change_no_fetched_ones(void **state)
+{
+    struct net *net = moments_net(net_seed(810));
+    struct net_node *node = &net->node[0];
+    const float fetched = 0.5f;
+
+    (void)state;
+    net_round(net, 0, 1);
+    net_round(net, 1, 1);
+    net_settle(net, SECOND);
+    assert_true(node->exchange->second_moved);
+    for (size_t j = 0; j < D; j++)
+        node->v[j] = fetched;
+    gossip_exchange_adopt(node->exchange, node->x, node->v, 9);
+    node->idle = true;
+    net_round(net, 0, 9);
+    net_settle(net, SECOND);
+    for (size_t j = 0; j < D; j++)
+        assert_float_equal(node->v[j], fetched, 0);
+    net_destroy(net);
+}
+
 struct answers {
     size_t count[3]; // by each node
     float weight;    // of the latest
@@ -269,6 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moments_reach_the_trainer),
+        cmocka_unit_test(test_moments_that_are_not_finite_are_taken_back),
+        cmocka_unit_test(test_moments_of_a_replaced_model_change_no_fetched_ones),
         cmocka_unit_test(test_a_node_that_asks_answers_at_less_weight),
         cmocka_unit_test(test_a_withdrawn_request_refuses_no_later_one),
         cmocka_unit_test(test_a_request_withdrawn_without_a_model_refuses_no_later_one),

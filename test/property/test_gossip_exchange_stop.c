@@ -44,6 +44,27 @@ static void run(struct net *net, uint64_t first, uint64_t last)
     }
 }
 
+// Nothing of a record is lost: a process that has read it writes the same one.
+static void check_stored_again(const struct net *net, size_t node, const struct saved *saved)
+{
+    struct saved again = {0};
+
+    saved_take(&again, net, node);
+    assert_int_equal(again.count, saved->count);
+    for (size_t i = 0; i < saved->count; i++) {
+        const struct gossip_edge_record *before = &saved->record[i], *now = &again.record[i];
+        assert_int_equal(gossip_id_compare(&before->peer, &now->peer), 0);
+        assert_true(before->epoch == now->epoch && before->sequence == now->sequence);
+        assert_true(before->resync_offset == now->resync_offset && before->clock == now->clock);
+        assert_memory_equal(before->reference, now->reference, D * sizeof(float));
+        if (before->correction)
+            assert_memory_equal(before->correction, now->correction, D * sizeof(float));
+        assert_int_equal(before->transactions_bytes, now->transactions_bytes);
+        assert_memory_equal(before->transactions, now->transactions, now->transactions_bytes);
+    }
+    saved_free(&again);
+}
+
 // A checkpoint of a frozen node, and a new process from it. Returns whether its round was open.
 static bool stop_and_start(struct net *net, size_t node)
 {
@@ -71,6 +92,7 @@ static bool stop_and_start(struct net *net, size_t node)
     if (gossip_exchange_correction(fresh))
         memcpy(at->correction, gossip_exchange_correction(fresh), D * sizeof(float));
     net_node_restart(net, node, fresh);
+    check_stored_again(net, node, &saved);
     saved_free(&saved);
     return open;
 }

@@ -1,4 +1,5 @@
 // Dense blocks: fp32 unchanged, and the logarithmic scale of second moments.
+#include "base/limits.h"
 #include "base/rng.h"
 #include "compress/bytes.h"
 #include "compress/compress.h"
@@ -49,6 +50,7 @@ static void invalid_blocks_are_refused(void **state)
     for (size_t length = 0; length <= 16; length++)
         if (length != 12)
             assert_int_equal(compress_block_decode(block, length, decoded, 3), BASE_EFORMAT);
+    assert_int_equal(compress_block_decode(block, 12, decoded, (size_t)LIMIT_PARAMETERS + 1), BASE_ELIMIT);
     block[11] = 0x7f;
     block[10] = 0x80;
     assert_int_equal(compress_block_decode(block, 12, decoded, 3), BASE_EFORMAT);

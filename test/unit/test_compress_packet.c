@@ -75,6 +75,27 @@ static void unknown_index_codes_are_refused(void **state)
     assert_true(received.count == 2 && index[0] == 1 && index[1] == 3);
 }
 
+// A packet of known keys has some: with none there would be no last key to look at.
+static void a_packet_of_no_known_keys_is_refused(void **state)
+{
+    (void)state;
+    const uint8_t packet[] = {0x46, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}; // sign, code 4, no entry
+    const uint32_t index[] = {5};
+    const struct compress_keys known = {.index = index, .count = 1, .hash = 0x0807060504030201};
+    struct compress_reader reader;
+    const struct kernels *kernels = kernels_cpu_table(NULL);
+    assert_int_equal(compress_reader_open(kernels, packet, sizeof packet, 701, 10, &known, &reader),
+                     BASE_EFORMAT);
+}
+
+static void a_packet_has_no_more_entries_than_the_vector(void **state)
+{
+    (void)state;
+    for (size_t count = 1; count < 100; count += 7)
+        assert_int_equal(compress_packet_bound(count, count + 50, KERNELS_INT8),
+                         compress_packet_bound(count, count, KERNELS_INT8));
+}
+
 static void the_encoder_refuses_invalid_lists(void **state)
 {
     (void)state;
@@ -139,6 +160,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_packet_is_encoded_as_documented),
                                        cmocka_unit_test(unknown_index_codes_are_refused),
+                                       cmocka_unit_test(a_packet_of_no_known_keys_is_refused),
+                                       cmocka_unit_test(a_packet_has_no_more_entries_than_the_vector),
                                        cmocka_unit_test(the_encoder_refuses_invalid_lists),
                                        cmocka_unit_test(entries_in_other_memory_are_encoded_alike)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -419,6 +419,22 @@ static void shards_of_dead_members_are_taken_over(void **state)
     assert_int_equal(w.n_living, 5);
 }
 
+static void a_shard_of_two_nodes_is_taken_over_when_both_are_dead(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    w.options.shards = 3;
+    w.options.takeover_after_ns = SECOND;
+    life_world_train(&w);
+    w.member[3].record.shard = 2;
+    for (size_t dead = 2; dead <= 3; dead++) { // in the order of the table, the living one is the second
+        life_world_state(&w, dead, GOSSIP_MEMBER_DEAD);
+        life_world_pass(&w, 3 * SECOND);
+        assert_int_equal(life_world_actions(&w, GOSSIP_LIFE_SHARDS), dead == 3);
+    }
+    assert_int_equal(w.n_living, 2);
+}
+
 // It fetches a model, waits for its edges, or is held out.
 static void the_shard_of_a_node_that_is_back_is_trained_by_others_until_it_trains(void **state)
 {
@@ -469,6 +485,7 @@ int main(void)
         RULE(the_edges_are_live_if_every_neighbour_has_a_live_one),
         RULE(an_entry_is_missing_if_it_leads_to_no_node_in_the_graph),
         RULE(shards_of_dead_members_are_taken_over),
+        RULE(a_shard_of_two_nodes_is_taken_over_when_both_are_dead),
         RULE(the_shard_of_a_node_that_is_back_is_trained_by_others_until_it_trains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

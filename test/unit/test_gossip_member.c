@@ -1,5 +1,7 @@
 // The rules of membership, one by one, in small networks under virtual time: what all members know of each
 // other, faults of the network, leaving, flapping, and load. Whole clusters under random faults: test/sim.
+#include "base/limits.h"
+#include "gossip/member/state.h"
 #include "test/support/member_net.h"
 #include "test/support/member_rules.h"
 
@@ -351,6 +353,43 @@ static void one_outage_is_one_flap(void **s)
     member_net_destroy(&net);
 }
 
+static struct member *add_numbered(struct gossip_membership *m, uint32_t number)
+{
+    struct gossip_record record = m->self->record;
+    memset(&record.id, 0, sizeof record.id);
+    memcpy(&record.id, &number, sizeof number);
+    m->now_ns += MILLISECOND;
+    return member_add(m, &record);
+}
+
+// A table of members that are all here takes no other; else the one that has been gone for longest goes.
+static void a_full_table_forgets_who_has_been_gone_for_longest(void **s)
+{
+    (void)s;
+    begin(2);
+    struct gossip_membership *m = net.nodes[0].membership;
+    uint32_t number = 0;
+    while (m->count < LIMIT_MEMBERS)
+        assert_non_null(add_numbered(m, ++number));
+    assert_null(add_numbered(m, ++number));
+    for (uint32_t gone = 3; gone > 0; gone--) { // 3 first
+        struct gossip_id id = {0};
+        memcpy(&id, &gone, sizeof gone);
+        m->now_ns += MILLISECOND;
+        member_set_state(m, member_find(m, &id), GOSSIP_MEMBER_DEAD, false, true);
+    }
+    for (uint32_t gone = 3; gone > 0; gone--) {
+        struct gossip_id id = {0};
+        memcpy(&id, &gone, sizeof gone);
+        assert_non_null(member_find(m, &id));
+        assert_non_null(add_numbered(m, ++number));
+        assert_null(member_find(m, &id));
+        assert_int_equal(m->count, LIMIT_MEMBERS);
+    }
+    assert_null(add_numbered(m, ++number));
+    member_net_destroy(&net);
+}
+
 static void a_member_that_is_not_allowed_is_unknown(void **s)
 {
     (void)s;
@@ -444,6 +483,7 @@ int main(void)
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
         cmocka_unit_test(holding_out_never_empties_a_graph),
         cmocka_unit_test(one_outage_is_one_flap),
+        cmocka_unit_test(a_full_table_forgets_who_has_been_gone_for_longest),
         cmocka_unit_test(a_member_that_is_not_allowed_is_unknown),
         cmocka_unit_test(malformed_packets_change_nothing),
         cmocka_unit_test(the_load_of_a_member_does_not_grow_with_the_cluster),

@@ -27,6 +27,36 @@ static void a_restart_overrides_its_own_death(void **s)
     member_net_destroy(&net);
 }
 
+// The round of a process that is gone is not that of the next one, from the first word of it, whoever says
+// it.
+static void a_new_process_has_no_progress(void **s)
+{
+    (void)s;
+    begin(8);
+    gossip_membership_progress(net.nodes[2].membership, 100, 1000);
+    member_net_run(&net, 12 * SECOND);
+    const uint64_t before = info_of(0, 2).record->version.generation;
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(info_of(i, 2).round, 100);
+    member_net_kill(&net, 2, false);
+    member_net_run(&net, 3 * SECOND);
+    member_net_start(&net, 2, 2);
+    member_net_join(&net, 2, 5);
+    size_t known = 0;
+    for (int t = 0; t < 3000 && known < 8; t++) {
+        member_net_run(&net, MILLISECOND);
+        known = 0;
+        for (size_t i = 0; i < 8; i++) {
+            const struct gossip_member_info info = info_of(i, 2);
+            const bool is_new = info.record->version.generation != before;
+            assert_true(info.round == (is_new ? 0 : 100) && info.step == (is_new ? 0 : 1000));
+            known += is_new;
+        }
+    }
+    assert_int_equal(known, 8);
+    member_net_destroy(&net);
+}
+
 // Its disk is lost or old: it returns with a generation that the others have already seen.
 static void a_lost_generation_is_found_again(void **s)
 {
@@ -390,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restart_overrides_its_own_death),
+        cmocka_unit_test(a_new_process_has_no_progress),
         cmocka_unit_test(a_lost_generation_is_found_again),
         cmocka_unit_test(a_record_survives_the_overflow_of_its_incarnation),
         cmocka_unit_test(a_newly_linked_node_is_sent_its_own_record),

@@ -360,6 +360,78 @@ static void a_node_that_is_cut_off_counts_only_silence_that_it_observed(void **s
     }
 }
 
+// Two or three others are all that can confirm: their word ends the wait as early as in a large cluster.
+static void a_small_cluster_detects_a_silent_host_as_early(void **s)
+{
+    (void)s;
+    for (size_t n = 3; n < 7; n++) {
+        begin(n);
+        uint64_t at_ns = net.now_ns;
+        member_net_kill(&net, 1, true);
+        member_net_run(&net, 10 * SECOND);
+        print_message("%zu members: known by all after %.1f s\n", n, last_detection_s(1, at_ns));
+        assert_true(last_detection_s(1, at_ns) <= 8.5);
+        member_net_destroy(&net);
+    }
+}
+
+// A suspector may have saved up a number of suspicions, and gets two more each second.
+static void a_member_suspects_at_a_bounded_rate(void **s)
+{
+    (void)s;
+    begin(4);
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *suspector = member_find(m, &net.nodes[1].identity.id);
+    m->now_ns += 1000 * SECOND;
+    for (size_t i = 0; i < 32 + 4; i++)
+        assert_true(member_may_suspect(m, suspector));
+    assert_false(member_may_suspect(m, suspector));
+    m->now_ns += 500 * MILLISECOND;
+    assert_true(member_may_suspect(m, suspector));
+    assert_false(member_may_suspect(m, suspector));
+    member_net_destroy(&net);
+}
+
+static struct gossip_suspicion suspicion_by(size_t suspector, enum gossip_suspicion_class class)
+{
+    return (struct gossip_suspicion){.subject = net.nodes[1].identity.id,
+                                     .suspector = net.nodes[suspector].identity.id,
+                                     .version = info_of(0, 1).record->version,
+                                     .class = (uint8_t) class};
+}
+
+static bool put(size_t suspector, enum gossip_suspicion_class class)
+{
+    const struct gossip_suspicion suspicion = suspicion_by(suspector, class);
+    struct gossip_membership *m = net.nodes[0].membership;
+    return member_suspicion_put(m, member_find(m, &suspicion.subject), &suspicion);
+}
+
+// Evidence is worth more: of the same suspector, and of another one once there is no room for more.
+static void evidence_replaces_silence_and_nothing_replaces_evidence(void **s)
+{
+    (void)s;
+    begin(SUSPECTORS_MAX + 4);
+    const size_t first = 2, last = first + SUSPECTORS_MAX - 1, another = last + 1;
+    for (size_t i = first; i <= last; i++)
+        assert_true(put(i, GOSSIP_SUSPECTED_SILENT));
+    assert_false(put(first, GOSSIP_SUSPECTED_SILENT));
+    assert_false(put(another, GOSSIP_SUSPECTED_SILENT));
+    assert_true(put(first, GOSSIP_SUSPECTED_EVIDENCE));
+    assert_false(put(first, GOSSIP_SUSPECTED_EVIDENCE));
+    assert_false(put(first, GOSSIP_SUSPECTED_SILENT));
+    assert_true(put(another, GOSSIP_SUSPECTED_EVIDENCE));
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *x = member_find(m, &net.nodes[1].identity.id);
+    size_t evident = 0;
+    for (size_t i = 0; i < x->n_suspicions; i++)
+        evident += x->suspicions[i].told.class == GOSSIP_SUSPECTED_EVIDENCE;
+    assert_int_equal(x->n_suspicions, SUSPECTORS_MAX);
+    assert_int_equal(evident, 2);
+    assert_non_null(member_suspicion_by(x, &net.nodes[first].identity.id));
+    member_net_destroy(&net);
+}
+
 static void a_member_whose_suspicions_were_often_refuted_is_not_believed(void **s)
 {
     (void)s;
@@ -484,6 +556,9 @@ int main(void)
         cmocka_unit_test(the_evidence_of_one_other_member_kills_none),
         cmocka_unit_test(silence_counts_from_the_second_suspector),
         cmocka_unit_test(a_node_that_is_cut_off_counts_only_silence_that_it_observed),
+        cmocka_unit_test(a_small_cluster_detects_a_silent_host_as_early),
+        cmocka_unit_test(a_member_suspects_at_a_bounded_rate),
+        cmocka_unit_test(evidence_replaces_silence_and_nothing_replaces_evidence),
         cmocka_unit_test(a_member_whose_suspicions_were_often_refuted_is_not_believed),
         cmocka_unit_test(a_suspicion_that_others_believe_is_refuted_whoever_sends_it),
         cmocka_unit_test(a_node_with_nothing_left_still_refutes_and_warns),

@@ -246,6 +246,11 @@ static void parts_show_only_their_own_tokens(void **state)
         }
         train_dataset_destroy(&part);
     }
+    const uint32_t apart[] = {0, 2}; // what follows the first is another part's
+    assert_int_equal(train_dataset_subset(&all, apart, 2, &part), BASE_OK);
+    train_tokens_window(&part, 0, 2, ids, labels);
+    assert_true(ids[0] == 1 && labels[CONTEXT - 1] == 1 + CONTEXT);
+    train_dataset_destroy(&part);
     train_dataset_destroy(&all);
 }
 
