@@ -40,7 +40,7 @@ bool life_unites(struct gossip_life *life)
     BASE_ASSERT(life->state == GOSSIP_LIFE_FINISHED);
     const size_t count = life->options.merges && !life->options.local ? find_mates(life, mates) : 1;
     if (count < 2) {
-        if (life->options.merges && !life->options.local && life->met)
+        if (life->options.merges && !life->options.local && life->met_ns > 0)
             life_tell(life, GOSSIP_LIFE_UNMERGED, 0, 0);
         return false;
     }

@@ -417,7 +417,7 @@ bool node_learner_fetch(struct node_learner *l)
     free_model(into);
     free(into->outer);
     free(blob);
-    return round.fetched;
+    return round.done;
 }
 
 void node_learner_return(struct node_learner *l, uint64_t number)

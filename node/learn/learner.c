@@ -203,7 +203,7 @@ static void tell_replaced(const struct node_learner *l, const char *event, const
 static void fetch(struct node_learner *l)
 {
     struct train_score own = {NAN, NAN, NAN};
-    if (l->options.config->train.eval_rounds > 0 && l->rounds.complete && l->rounds.step > 0)
+    if (l->options.config->train.eval_rounds > 0 && gossip_rounds_complete(&l->rounds) && l->rounds.step > 0)
         own = evaluate(l);
     if (node_learner_fetch(l) && !isnan(own.accuracy))
         tell_replaced(l, "adopted", "adopted", own, evaluate(l));

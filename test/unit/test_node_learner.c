@@ -104,8 +104,8 @@ static void a_merged_model_is_not_an_adopted_one(void **state)
     node_message_free(take_told(&bench, NODE_MESSAGE_FINISHED));
     order(&bench, GOSSIP_ORDER_MERGE, false);
     struct node_round *round = take_round(&bench);
-    assert_true(round->merge);
-    round->merged = true;
+    assert_int_equal(round->kind, NODE_ROUND_MERGE);
+    round->done = true;
     answer(&bench, round);
     order(&bench, GOSSIP_ORDER_LEAVE, false);
     answer(&bench, take_round(&bench));

@@ -331,17 +331,17 @@ static void a_fetched_model_is_compared_with_the_one_that_it_replaces(void **sta
         order(&bench, GOSSIP_ORDER_START, false);
         struct node_round *round = take_round(&bench);
         for (size_t i = 0; i < D; i++)
-            round->model[i] = i == D - CLASSES;
+            round->at.vectors.model[i] = i == D - CLASSES;
         order(&bench, GOSSIP_ORDER_FETCH, false);
         take_give_up(&bench);
         answer(&bench, round);
         round = take_round(&bench);
-        assert_true(round->fetch);
+        assert_int_equal(round->kind, NODE_ROUND_FETCH);
         for (size_t i = 0; i < D; i++)
-            round->model[i] = i == D - CLASSES + class;
+            round->at.vectors.model[i] = i == D - CLASSES + class;
         round->round = 9;
         round->step = 45;
-        round->fetched = true;
+        round->done = true;
         answer(&bench, round);
         (void)stop(&bench);
         assert_true(fflush(stderr) == 0 && dup2(terminal, STDERR_FILENO) >= 0);
