@@ -14,7 +14,7 @@ _Bool mutant_is(unsigned number);
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MUTANTS_MAX 100000u
+#define MUTANTS_MAX 1000000u
 
 static unsigned char mutant_reached[MUTANTS_MAX];
 static unsigned mutant_chosen;
