@@ -334,9 +334,20 @@ float gossip_pace_weight(const struct gossip_pace *pace, const struct gossip_pac
     return weight < most ? weight : most;
 }
 
+// Of a neighbour that has not answered yet: that of the slowest other one.
+static uint64_t usual_time(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
+{
+    const uint64_t own = gossip_answers_median(&peer->answers);
+    uint64_t others = 0;
+
+    for (size_t i = 0; own == 0 && i < pace->n_peers; i++)
+        others = base_max(others, gossip_answers_median(&pace->peers[i]->answers));
+    return own ? own : others;
+}
+
 uint64_t gossip_pace_due(const struct gossip_pace *pace, const struct gossip_pace_peer *peer)
 {
-    const uint64_t usual = SLOW_TIMES * gossip_answers_median(&peer->answers);
+    const uint64_t usual = SLOW_TIMES * usual_time(pace, peer);
 
     return is_flying(peer) ? peer->sent_ns + pace->options.ceiling_ns + usual : UINT64_MAX;
 }

@@ -1,4 +1,5 @@
 #include "test/support/sim_check.h"
+#include "base/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -239,11 +240,24 @@ static void deadline(void *owner, struct sim_node *node, uint64_t deadline_ns, c
     need(node, *stuck < STUCK_MAX, what);
 }
 
+// What gossip/pace adds to a ceiling: four times the usual time of an answer, here that of the slowest
+// neighbour.
+static uint64_t learned_patience(const struct sim_node *node)
+{
+    uint64_t most_ns = 0;
+    for (size_t i = 0; i < gossip_exchange_edges(node->train.exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(node->train.exchange, i, &info);
+        most_ns = base_max(most_ns, info.answer_median_ns);
+    }
+    return 4 * most_ns;
+}
+
 static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
 {
     const struct sim_check *check = owner;
     // A partner says for a while that it is behind, and then nothing more; then its edge must become live.
-    uint64_t longest_ns = 3300 * SIM_MS;
+    uint64_t longest_ns = 3300 * SIM_MS + learned_patience(node);
     uint64_t now_ns = node->world->queue.now_ns;
     bool calm = !node->slow && now_ns > check->harm[node->host].until_ns + longest_ns &&
                 now_ns > node->jumped_ns + longest_ns;
