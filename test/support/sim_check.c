@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define GRACE_NS     (10 * SIM_SECOND) // in which updates about a true death may still spread
+#define JUMP_NS      (20 * SIM_SECOND) // the farthest that a clock jumps (sim_fault.c)
 #define MERGE_NS     (3 * SIM_SECOND)  // between two faults, in which a refutation may fail to reach all
 #define ACTIONS_EACH 8u                // of one step, for each member
 #define ACTIONS_MAX  128u
@@ -259,8 +260,10 @@ static void round_done(void *owner, struct sim_node *node, uint64_t open_ns)
     // A partner says for a while that it is behind, and then nothing more; then its edge must become live.
     uint64_t longest_ns = 3300 * SIM_MS + learned_patience(node);
     uint64_t now_ns = node->world->queue.now_ns;
+    // To a clock that has jumped, the latest exchange is long ago, a fifth of which a neighbour may be waited
+    // for.
     bool calm = !node->slow && now_ns > check->harm[node->host].until_ns + longest_ns &&
-                now_ns > node->jumped_ns + longest_ns;
+                now_ns > node->jumped_ns + longest_ns + JUMP_NS / 5;
 
     need(node, !calm || open_ns <= longest_ns, "a round stayed open beyond its deadline");
 }
