@@ -1,5 +1,5 @@
-// The modes of what a node makes in node.dir. Models and losses tell about the examples, which are private. Files
-// and directories that exist keep their modes.
+// The modes of what a node makes in node.dir. Models and losses tell about the examples, which are private.
+// Files and directories that exist keep their modes.
 #ifndef NODE_STORE_MODES_H
 #define NODE_STORE_MODES_H
 

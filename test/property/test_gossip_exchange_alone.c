@@ -308,8 +308,8 @@ static void test_a_neighbour_that_only_says_that_it_is_behind_holds_nobody(void 
     net_destroy(net);
 }
 
-// A word takes 1.6 s, the deadline is 4 s, and node 1 is behind when the first request over the edge arrives: it says
-// at once that it has it, and node 0 goes on waiting until it gets there.
+// A word takes 1.6 s, the deadline is 4 s, and node 1 is behind when the first request over the edge arrives:
+// it says at once that it has it, and node 0 goes on waiting until it gets there.
 static void test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline(void **state)
 {
     struct gossip_exchange_options options = defaults(true);
