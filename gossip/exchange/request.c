@@ -206,14 +206,14 @@ static enum base_error complete_crossed(struct gossip_exchange *exchange, struct
     return BASE_OK;
 }
 
-// Where a word takes a good part of the ceiling, or nobody knows how long, the one that waits hears at once
-// that this node has its request: its deadline may have passed when a later sign arrives.
+// Where a word takes a good part of the ceiling, the one that waits hears at once that this node has its
+// request: its deadline may have passed when a later sign arrives.
 static uint64_t before_first_sign(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const uint64_t usual_ns = gossip_answers_median(&edge->pace.answers),
                    rest_ns = exchange->options.deadline_ceiling_ns / SIGNS;
 
-    return usual_ns > 0 && usual_ns < rest_ns ? rest_ns : 0;
+    return usual_ns < rest_ns ? rest_ns : 0;
 }
 
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
