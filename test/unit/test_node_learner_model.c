@@ -288,18 +288,24 @@ static void a_fetched_model_has_no_old_momentum(void **state)
 
 static struct train_dataset testing; // no example has the label that a trained model predicts
 
-static void a_model_is_measured_on_the_test_set(void **state)
+// A model knows the bias of a class, and is measured on examples that are all of class 0.
+static void begin_measured(struct bench *bench)
 {
-    struct bench bench;
-    (void)state;
     make_data(&testing);
     for (size_t i = 0; i < EXAMPLES; i++)
         testing.labels[i] = 0;
     memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
     test_set = &testing;
-    bench_create_as(&bench, measured);
+    bench_create_as(bench, measured);
     test_set = NULL;
-    order(&bench, GOSSIP_ORDER_START, false);
+    order(bench, GOSSIP_ORDER_START, false);
+}
+
+static void a_model_is_measured_on_the_test_set(void **state)
+{
+    struct bench bench;
+    (void)state;
+    begin_measured(&bench);
     answer(&bench, take_round(&bench));
     struct node_round *round = take_round(&bench); // the first one is measured
     for (size_t i = 0; i < D; i++)
@@ -321,14 +327,7 @@ static void a_fetched_model_is_compared_with_the_one_that_it_replaces(void **sta
         FILE *file = tmpfile();
         const int terminal = dup(STDERR_FILENO);
         assert_true(file && terminal >= 0 && dup2(fileno(file), STDERR_FILENO) >= 0);
-        make_data(&testing);
-        for (size_t i = 0; i < EXAMPLES; i++)
-            testing.labels[i] = 0;
-        memset(testing.x, 0, EXAMPLES * FEATURES * sizeof *testing.x);
-        test_set = &testing;
-        bench_create_as(&bench, measured);
-        test_set = NULL;
-        order(&bench, GOSSIP_ORDER_START, false);
+        begin_measured(&bench);
         struct node_round *round = take_round(&bench);
         for (size_t i = 0; i < D; i++)
             round->at.vectors.model[i] = i == D - CLASSES;
