@@ -49,21 +49,22 @@ static json_t *parse(char *text)
 }
 
 // Its /status leads to further members. A node that has ended meanwhile, or whose answer is no status, is
-// silent.
+// silent. The history is asked first, so that no point of it is later than the status.
 static enum base_error ask(struct lab_top_table *table, size_t index, struct lab_answers *answers)
 {
     char address[LAB_TOP_ADDRESS_BYTES];
     memcpy(address, table->nodes[index].address, sizeof address);
+    struct lab_answer answer = {.history = parse(get(address, "/history")), .at = 1e-9 * (double)clock_ns()};
     char *text = get(address, "/status");
     enum base_error error = text ? lab_top_take(table, index, text, clock_ns()) : BASE_EFORMAT;
     if (error == BASE_EFORMAT && index < table->count)
         table->nodes[index].silent = true;
     if (error) {
+        json_decref(answer.history);
         free(text);
         return error == BASE_EFORMAT ? BASE_OK : error;
     }
-    const struct lab_answer answer = {
-        .status = parse(text), .at = 1e-9 * (double)clock_ns(), .history = parse(get(address, "/history"))};
+    answer.status = parse(text);
     return lab_answers_add(answers, &answer);
 }
 

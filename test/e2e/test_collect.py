@@ -1,9 +1,11 @@
 """p2pml collect: the report of a running cluster from the address of one node; nodes that do not answer; wrong calls."""
 
+import http.server
 import json
 import os
 import re
 import subprocess
+import threading
 import unittest
 
 import cluster
@@ -19,7 +21,41 @@ def http_of(node):
     return next(c for c in node.command if c.startswith("node.http=")).split("=")[1]
 
 
+class Advancing(http.server.BaseHTTPRequestHandler):
+    """The page of a node that has gone on by ten steps at each request."""
+
+    step = 0
+
+    def do_GET(self):
+        type(self).step += 10
+        at = {"step": self.step, "round": self.step, "bytes_sent": self.step}
+        status = {"id": "ab" * 32, "name": "fast", "condition": "fine", "state": "training", "steps": 1000, "members": [], **at}
+        history = {"at": [0.0], "loss": [1.0], "accuracy": [None], **{key: [value] for key, value in at.items()}}
+        text = json.dumps(status if self.path == "/status" else history).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *arguments):
+        pass
+
+
 class Collect(cluster.ClusterTest):
+    def test_a_node_that_trains_meanwhile_has_a_curve_that_never_falls(self):
+        page = http.server.HTTPServer(("127.0.0.1", 0), Advancing)
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        out = os.path.join(self.directory, "report")
+        done = collect(f"127.0.0.1:{page.server_port}", "-o", out)
+        page.shutdown()
+        page.server_close()
+        self.assertEqual((done.returncode, done.stdout), (0, f"{out}/report.html: 1 node\n"), done.stderr)
+        with open(os.path.join(out, "rounds.jsonl")) as f:
+            points = [json.loads(line) for line in f]
+        for key in ("time", "step", "round", "bytes"):
+            values = [point[key] for point in points]
+            self.assertEqual((len(values), values), (2, sorted(values)), key)
+
     def test_the_report_has_every_node_and_its_curve(self):
         nodes = self.cluster(3, http=True, train__steps=100_000_000, topology__kind="ring")
         for node in nodes:
