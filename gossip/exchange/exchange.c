@@ -25,24 +25,13 @@ static void note_round(struct gossip_exchange *exchange, struct gossip_edge *edg
     note_furthest(exchange);
 }
 
-// The sender's view has an edge that this node's view does not have: it waits for no answer.
-static void decline(const struct gossip_id *peer, const struct gossip_exchange_message *request,
-                    struct gossip_exchange_actions *actions)
-{
-    actions->list[actions->count++] = (struct gossip_exchange_action){
-        .kind = GOSSIP_EXCHANGE_SEND,
-        .peer = *peer,
-        .message = {.kind = GOSSIP_BUSY,
-                    .as.busy = {.epoch = request->epoch, .sequence = request->sequence}}};
-}
-
 static enum base_error on_message(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                   struct gossip_edge *edge, const struct gossip_message *message,
                                   struct gossip_exchange_actions *actions)
 {
     if (!edge || edge->state <= GOSSIP_EDGE_BARRED) {
         if (message->kind == GOSSIP_XCHG && !(edge && edge->state == GOSSIP_EDGE_BARRED))
-            decline(peer, &message->as.exchange, actions);
+            gossip_request_decline(peer, message->as.exchange.epoch, message->as.exchange.sequence, actions);
         return BASE_OK; // it was sent before its link ended
     }
     BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
@@ -104,10 +93,14 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     return BASE_OK;
 }
 
-static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge, bool unmet)
+// The link may go on: another view, or a fetch, ends the edge. Then a request that waits here gets its answer.
+static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge, bool unmet,
+                         struct gossip_exchange_actions *actions)
 {
     if (!edge)
         return;
+    if (edge->deferred.held)
+        gossip_request_decline(&edge->peer, edge->deferred.epoch, edge->deferred.sequence, actions);
     gossip_edge_down(exchange, edge);
     if (unmet)
         gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_APART);
@@ -200,7 +193,7 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
         error = on_link_up(exchange, &event->peer, actions);
         break;
     case GOSSIP_EXCHANGE_LINK_DOWN:
-        on_link_down(exchange, edge, event->unmet);
+        on_link_down(exchange, edge, event->unmet, actions);
         break;
     case GOSSIP_EXCHANGE_FORGET:
         error = on_forget(exchange, &event->peer, event->dead);

@@ -4,12 +4,14 @@
 #define BLOCK_AGAIN_NS 100000000u // after a refused block of a RESYNC
 #define SIGNS          4u         // of life that a neighbour gets, in the longest time that it waits for one
 
-static void send_busy(const struct gossip_edge *edge, uint64_t epoch, uint64_t sequence,
-                      struct gossip_exchange_actions *actions)
+void gossip_request_decline(const struct gossip_id *peer, uint64_t epoch, uint64_t sequence,
+                            struct gossip_exchange_actions *actions)
 {
-    struct gossip_message message = {.kind = GOSSIP_BUSY, .as.busy = {.epoch = epoch, .sequence = sequence}};
-
-    gossip_edge_send(actions, edge, &message);
+    BASE_ASSERT(actions->count < GOSSIP_EXCHANGE_ACTIONS);
+    actions->list[actions->count++] = (struct gossip_exchange_action){
+        .kind = GOSSIP_EXCHANGE_SEND,
+        .peer = *peer,
+        .message = {.kind = GOSSIP_BUSY, .as.busy = {.epoch = epoch, .sequence = sequence}}};
 }
 
 // All packets of one step have the same round.
@@ -109,7 +111,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         gossip_averaging_prepare(exchange, edge, form, count, theirs->clock, &edge->answer);
     if (error == BASE_ESTATE) {
         exchange->totals.not_finite++;
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_request_decline(&edge->peer, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
     if (form == GOSSIP_DELTA_SPARSE)
@@ -127,7 +129,7 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         // Over indices that we do not remember. Our HELLO makes the peer forget them and withdraw the
         // request, which then comes again with its indices.
         gossip_hello_tell(exchange, edge, actions);
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_request_decline(&edge->peer, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
     if (error)
@@ -222,12 +224,12 @@ enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gos
 {
     BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (edge->state == GOSSIP_EDGE_HELLO) {
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_request_decline(&edge->peer, theirs->epoch, theirs->sequence, actions);
         return BASE_OK;
     }
     if (!same_transaction(edge, theirs->epoch, theirs->sequence)) {
         // The latest answer is not sent again: it was to another request with this number.
-        send_busy(edge, theirs->epoch, theirs->sequence, actions);
+        gossip_request_decline(&edge->peer, theirs->epoch, theirs->sequence, actions);
         gossip_hello_ask(exchange, edge, actions);
         return BASE_OK;
     }

@@ -205,6 +205,9 @@ enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct goss
 // The next block of every RESYNC.
 enum base_error gossip_request_blocks(struct gossip_exchange *exchange,
                                       struct gossip_exchange_actions *actions) BASE_CHECK;
+// BUSY: the peer waits for no answer to this request.
+void gossip_request_decline(const struct gossip_id *peer, uint64_t epoch, uint64_t sequence,
+                            struct gossip_exchange_actions *actions);
 // XCHG, XACK, BUSY.
 enum base_error gossip_request_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_exchange_message *theirs,

@@ -337,6 +337,33 @@ static void test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline(voi
     net_destroy(net);
 }
 
+// Node 1's request waits at node 0, which is behind, when node 0's view loses the edge for a moment. Node 1 hears
+// so and asks again.
+static void test_a_request_that_waits_is_declined_when_its_edge_goes(void **state)
+{
+    struct net *net = net_of(2, net_seed(943));
+    struct gossip_exchange_totals totals;
+
+    (void)state;
+    net_round_all(net, 1);
+    net_round(net, 1, 2);
+    net_settle(net, 20 * MS);
+    assert_true(net->node[1].in_round);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_DOWN, 1);
+    net_tell(net, 0, GOSSIP_EXCHANGE_LINK_UP, 1);
+    net_settle(net, 20 * MS);
+    net_round(net, 0, 2);
+    round_lasts(net, 1, 0, 50);
+    round_lasts(net, 0, 0, 50);
+    for (size_t i = 0; i < 2; i++) {
+        gossip_exchange_totals(net->node[i].exchange, &totals);
+        assert_int_equal(totals.waits.overdue, 0);
+        assert_int_equal(totals.exchanges, 2);
+    }
+    assert_true(net_references_match(net));
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_a_neighbour_that_only_says_that_it_is_behind_holds_nobody),
         cmocka_unit_test(test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline),
         cmocka_unit_test(test_a_block_to_an_edge_that_began_anew_is_asked_about),
+        cmocka_unit_test(test_a_request_that_waits_is_declined_when_its_edge_goes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
