@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests: sanitizers, fuzzers, clang, and at last the whole suite in the release build.
 #
-#     ./test.sh            everything
+#     ./test.sh            all tests in the release build; each that a sanitizer can help with in one of the sanitized builds, too
+#     ./test.sh --all      in each of them: once a week, and after a change of threads or memory
 #     ./test.sh --quick    for daily work: unit tests, properties and the lint in the release build
 set -euo pipefail
 cd "$(dirname "$0")"
 
 case "${1:-}" in
-"" | --quick) ;;
+"" | --all | --quick) ;;
 *)
-    echo "test.sh: found '$1'; expected nothing or --quick" >&2
+    echo "test.sh: found '$1'; expected nothing, --all or --quick" >&2
     exit 2
     ;;
 esac
@@ -106,9 +107,12 @@ result alone release
 # Much of what follows waits, too: for other nodes and for deadlines. Each fuzzer runs for a fixed wall-clock time, one per core.
 begin fuzz fuzz -j"$cores" -L '^fuzz$'
 first=()
-run asan -E "^lint\.|$timed|$outside"
-# A node has the same threads whatever it trains: e2e.run covers them. The other excluded tests run programs with one thread.
-run tsan -L '^(threads|e2e)$' -E "^e2e\.(training|strangers|methods|engines|data|model|text|deploy)$|$timed|$outside"
+# A node has the same threads whatever it trains and whatever watches it, and the same memory whoever its peers are.
+memory='^e2e\.(corpus|data|deploy|engines|methods|model|monitoring|refusal|statistics|strangers|text|training|walk|wrong_data)$'
+threads='^e2e\.(collect|embedding|fetch|meaning|membership|merge|names|rotation|run|signals|sparse|top|topology|trainer|upgrade|why)$'
+[ "${1:-}" != --all ] || { memory='^e2e\.(data|deploy|engines|methods|model|strangers|text|training)$' threads='^$'; }
+run asan -E "^lint\.|$threads|$timed|$outside"
+run tsan -L '^(threads|e2e)$' -E "$memory|$timed|$outside"
 # Both compilers must give the same bits with full optimisation.
 run clang -R '^(unit|property)\.(kernels|compress)_' -E kernels_cuda
 run release -E "$alone"
