@@ -152,6 +152,8 @@ static enum base_error read_moments(struct reading *r, const struct node_tree *a
                             : read_duration(r, length, &event->for_ns);
     if (!error && end_of(event) == begin_of(event))
         error = base_fail(r->why, BASE_EINVAL, "for: found 0, expected a time above 0");
+    if (!error && event->by_round && end_of(event) > r->rounds && event->at_round < r->rounds)
+        event->for_rounds = r->rounds - event->at_round; // no later round comes
     return error;
 }
 

@@ -127,11 +127,22 @@ static struct lab_moment moment_of(struct lab_player *player, uint64_t now_ns)
     return (struct lab_moment){now_ns - player->base_ns, cluster->round};
 }
 
+// The nodes that are not stopped have ended, so the round at which a stop ends does not come any more.
+static bool only_stopped_ones_run(const struct lab_player *player)
+{
+    for (size_t i = 0; i < player->cluster->count; i++)
+        if (!player->cluster->nodes[i].stopped && player->acts.runs(player->acts.owner, i))
+            return false;
+    return true;
+}
+
 static bool is_due(const struct lab_player *player, size_t index, const struct lab_moment *moment, bool end)
 {
     const struct lab_happening *happening = &player->cluster->happenings[index];
+    const struct lab_event *event = &player->cluster->schedule->items[index];
     return !happening->ended && happening->begun == end &&
-           lab_event_due(&player->cluster->schedule->items[index], moment, end);
+           (lab_event_due(event, moment, end) ||
+            (end && event->by_round && lab_event_lasts(event) && only_stopped_ones_run(player)));
 }
 
 // Begins the events that are due or, with `end`, ends them. At one moment, ends come before beginnings.

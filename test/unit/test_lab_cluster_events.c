@@ -97,6 +97,22 @@ static void an_event_at_a_round_that_never_comes_does_not_happen(void **state)
     lab_world_expect_no_children();
 }
 
+// The others have ended before the round at which the stop ends.
+static void a_stop_ends_when_no_other_node_runs(void **state)
+{
+    struct world *w = *state;
+    with_events(w, "[{at: {round: 10}, stop: 2, for: {rounds: 400}}]");
+    play(w, COUNTS "[ $name != node-02 ] || echo $$ > \"$dir/../pid\"\n"
+                   "stands() { grep -q '^State:.*T' /proc/$(cat \"$dir/../pid\")/status; }\n"
+                   "while [ $n -lt 20 ]; do one; done\n"
+                   "if [ $name = node-00 ]; then until stands; do one; done; touch \"$dir/../stood\"; fi\n"
+                   "while ! [ -e \"$dir/../stood\" ]; do one; done\n");
+    run(w);
+    lab_world_expect(w->said, "event: node-02 resumes\n");
+    assert_true(w->cluster.happenings[0].ended && lab_node_ended_well(&w->cluster.nodes[2]));
+    lab_world_expect_no_children();
+}
+
 static void a_killed_node_is_no_failure(void **state)
 {
     struct world *w = *state;
@@ -253,6 +269,7 @@ int main(void)
         WITH_WORLD(a_node_is_killed_and_started_again),
         WITH_WORLD(events_happen_at_rounds_of_the_cluster),
         WITH_WORLD(an_event_at_a_round_that_never_comes_does_not_happen),
+        WITH_WORLD(a_stop_ends_when_no_other_node_runs),
         WITH_WORLD(a_killed_node_is_no_failure),
         WITH_WORLD(a_node_is_stopped_for_a_while),
         WITH_WORLD(a_stop_of_the_run_wakes_stopped_nodes),
