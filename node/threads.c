@@ -77,6 +77,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .worker = t->worker_box,
                                         .learner = t->learner_box,
                                         .answers = t->answers,
+                                        .rounds = s->rounds,
                                         .counters = &t->counters};
     enum base_error error = node_loop_create(&options, &t->loop, why);
     if (!error)
@@ -139,6 +140,7 @@ static enum base_error start_learner(struct node_threads *t)
         .resume = node_setup_rounds(s),
         .unsettled = s->unsettled,
         .metrics = s->metrics,
+        .rounds = s->rounds,
         .keeper = s->keeper,
         .tensorboard = s->tensorboard,
         .inbox = t->learner_box,

@@ -157,8 +157,6 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     message->progress.losses.program = !l->options.trainee;
     if (node_learner_watch(l))
         tell_losses(node_learner_watch(l), &message->progress);
-    message->bytes = (uint8_t *)strdup(node_metrics_latest(l->options.metrics));
-    message->n_bytes = message->bytes ? strlen((const char *)message->bytes) + 1 : 0;
     node_learner_post(l, message);
 }
 

@@ -10,6 +10,7 @@
 #include "node/queue/message.h"
 #include "node/store/keeper.h"
 #include "node/store/metrics.h"
+#include "node/store/rounds.h"
 #include "node/store/tensorboard.h"
 
 struct node_learner;
@@ -25,6 +26,7 @@ struct node_learner_options {
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
     bool unsettled;                      // resumed: the learner has not been told EXCHANGED of that round yet
     struct node_metrics *metrics;
+    struct node_rounds *rounds;           // takes the lines of metrics.jsonl, too; or NULL
     struct node_keeper *keeper;           // of node.dir, or NULL
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_mailbox *inbox, *worker, *loop;
