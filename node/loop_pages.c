@@ -99,6 +99,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),
+        .weight = loop->weight,
         .expected_exchanges = expected_exchanges(loop),
         .pauses = gossip_life_pauses(loop->life),
         .sent_per_s = node_rates_per_second(loop->sent_rates, self),

@@ -95,6 +95,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "incarnation", count(r->version.incarnation));
         json_object_set_new(row, "slot", place(r->slot));
         json_object_set_new(row, "shard", place(r->shard));
+        json_object_set_new(row, "examples", r->examples > 0 ? count(r->examples) : json_null());
         json_object_set_new(row, "addresses", addresses_json(r));
         json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
@@ -348,6 +349,7 @@ char *node_status_json(const struct node_status *s)
     set_learning(root, &s->progress);
     json_object_set_new(root, "settings_that_do_not_fit", unfit_json(s));
     json_object_set_new(root, "parameters", count(s->parameters));
+    json_object_set_new(root, "weight", number(s->weight > 0 ? s->weight : (double)NAN));
     json_object_set_new(root, "ratio", number(ratio_of(s)));
     json_object_set_new(root, "apart", number(s->progress.apart > 0 ? s->progress.apart : (double)NAN));
     json_object_set_new(root, "memory_bytes", memory_json(s));

@@ -48,6 +48,7 @@ struct node_status {
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
     uint64_t still_ns;                 // since the latest step, if that is unusually long; else 0
+    double weight;                     // of its gradients, by the examples of all nodes; 0: all count alike
     double expected_exchanges;         // of its own rounds, by the graph now; 0: none or not known
     unsigned pauses;                   // enum gossip_life_pause bits
     double sent_per_s, received_per_s; // bytes to and from all peers; NAN: not known

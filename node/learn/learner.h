@@ -20,6 +20,7 @@ struct node_learner_options {
     struct node_built_in *trainee;       // on this node's shard; no more steps after join. NULL: `other` runs
     const struct gossip_learner *other;  // another learner: nothing is measured, no shard is taken over
     const struct train_watch *watch;     // of the losses of `other`: it is only told; or NULL
+    double *weight;                      // of the gradients of `other`, written before its steps; or NULL
     struct train_model *model;           // of the trainee
     const struct train_dataset *test;    // to measure on, or NULL
     struct node_scaling *scaling;        // of these data, computed from the examples of all nodes, or NULL

@@ -63,6 +63,7 @@ static void make_status(struct world *w)
         .id = {{1}},
         .directory = "/data/one",
         .parameters = 203530,
+        .weight = 0.25,
         .settings = {.profile = "lan", .local_steps = 4},
         .steps = 128,
         .sent_per_s = 2048,
@@ -163,25 +164,14 @@ static void expect_in_json(const struct world *w, const char *const parts[], siz
 
 static void json_has_the_state_of_the_node(void **state)
 {
-    static const char *const parts[] = {"\"name\": \"one\"",
-                                        "\"id\": \"01000000",
-                                        "\"cluster\": \"p2pml\"",
-                                        "\"version\": \"0.1.0\"",
-                                        "\"state\": \"training\"",
-                                        "\"round\": 7",
-                                        "\"own_steps\": 20",
-                                        "\"own_examples\": 640",
-                                        "\"step\": 28",
-                                        "\"loss\": 0.5",
-                                        "\"accuracy\": null",
-                                        "\"consensus\": null",
-                                        "\"parameters\": 203530",
-                                        "\"vector\": 814120",
-                                        "\"trainer\": 2442360",
-                                        "\"exchange\": 4070600",
-                                        "\"model\": \"mlp 784-256-10\"",
-                                        "\"bytes_sent\": 123456",
-                                        "\"uptime_s\": 2.5"};
+    static const char *const parts[] = {
+        "\"name\": \"one\"",      "\"id\": \"01000000",      "\"cluster\": \"p2pml\"",
+        "\"version\": \"0.1.0\"", "\"state\": \"training\"", "\"round\": 7",
+        "\"own_steps\": 20",      "\"own_examples\": 640",   "\"step\": 28",
+        "\"loss\": 0.5",          "\"accuracy\": null",      "\"consensus\": null",
+        "\"parameters\": 203530", "\"weight\": 0.25",        "\"vector\": 814120",
+        "\"trainer\": 2442360",   "\"exchange\": 4070600",   "\"model\": \"mlp 784-256-10\"",
+        "\"bytes_sent\": 123456", "\"uptime_s\": 2.5"};
 
     expect_in_json(*state, parts, sizeof parts / sizeof *parts);
 }
