@@ -4,6 +4,7 @@
 #include "lab/record/lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,11 +49,27 @@ struct search {
     struct why_story *story;
     uint64_t round; // wanted; 0: the latest
     json_t *latest; // of another round than the one that is kept
+    double latest_time;
+    bool any_time;
 };
+
+// Lines say when they were written, events when they happened, by the clock of the host.
+static void note_time(struct search *search, const json_t *row)
+{
+    const json_t *time = json_object_get(row, "time");
+    if (!json_is_number(time))
+        return;
+    if (search->any_time)
+        search->story->set_back_s =
+            fmax(search->story->set_back_s, search->latest_time - json_number_value(time));
+    search->latest_time = json_number_value(time);
+    search->any_time = true;
+}
 
 static void take_row(struct search *search, json_t *row)
 {
     struct why_story *story = search->story;
+    note_time(search, row);
     const uint64_t round = round_of(row);
     const bool wanted = search->round == 0 || round == search->round;
     if (story->first == 0)
@@ -172,6 +189,7 @@ enum base_error why_story_of_page(const char *page, const char *text, uint64_t r
     json_object_update(story->names, json_object_get(root, "names"));
     keep(&story->now, json_object_get(root, "wait"));
     keep(&story->events_from, json_object_get(root, "events_from"));
+    story->set_back_s = fmax(story->set_back_s, json_number_value(json_object_get(root, "set_back")));
     story->first = number_of(root, "first");
     story->last = number_of(root, "last");
     json_decref(root);

@@ -18,6 +18,7 @@ struct why_story {
     json_t *names;        // object: the first 16 digits of an id -> name of a member
     json_t *events_from;  // time from which all events are kept; NULL or null: all are
     json_t *now;          // of a running node: what it waits for; NULL: not known
+    double set_back_s;    // the clock was set back by so much between two lines; 0: never
     uint64_t first, last; // rounds of the first and the latest line; 0: none
 };
 

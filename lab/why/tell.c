@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SHORT_S 0.0005 // shorter waits are not named
+#define SHORT_S    0.0005 // shorter waits are not named
+#define SET_BACK_S 1.0    // of a clock; a small correction moves hardly an event
 
 // -- values
 
@@ -238,6 +239,14 @@ static void tell_graph(FILE *out, const struct why_story *story, double after, d
 {
     const double from =
         json_is_number(story->events_from) ? json_number_value(story->events_from) : (double)-INFINITY;
+    if (story->set_back_s > SET_BACK_S) {
+        fprintf(
+            out,
+            "The clock of its host was set back by %.0f s: which changes of the graph belong to this round is "
+            "not known; events.jsonl has all, in their order.\n",
+            story->set_back_s);
+        return;
+    }
     const bool any = tell_events(out, story, after, until, "In the cluster, up to the end of this round:");
     if (from > after) {
         fputs("Events before ", out);
@@ -333,7 +342,7 @@ static void tell_head(FILE *out, const struct why_story *story)
     fprintf(out, ": round %" PRIu64 " (step %" PRIu64 ") ended at ", count(row, "round"), count(row, "step"));
     put_time(out, real(row, "time"), "%Y-%m-%d %H:%M:%S");
     fputs(" UTC", out);
-    if (story->before)
+    if (story->before && real(row, "time") >= real(story->before, "time"))
         fprintf(out, ", %.3f s after round %" PRIu64, real(row, "time") - real(story->before, "time"),
                 count(story->before, "round"));
     fputs(".\n", out);

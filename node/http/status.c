@@ -398,6 +398,7 @@ char *node_status_round(const struct node_status *s, uint64_t round)
     json_object_set_new(root, "rows", part.rows ? json_loads(part.rows, 0, NULL) : json_null());
     json_object_set_new(root, "events", events_json(s, NODE_EVENTS_KEPT, part.after, part.until));
     json_object_set_new(root, "events_from", dropped ? number(node_events_time(s->events, 0)) : json_null());
+    json_object_set_new(root, "set_back", number(part.set_back_s));
     json_object_set_new(root, "names", names_in(s, part.rows ? part.rows : ""));
     json_object_set_new(root, "wait", wait_json(s));
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));

@@ -74,8 +74,8 @@ char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL:
 char *node_status_history(const struct node_status *status); // the curve's points as JSON, likewise
 // What `p2pml why` tells of a round (0: the latest), as JSON: "first" and "last" round that can be told;
 // "rows", lines of metrics.jsonl (node_rounds_about); "events" from the line before the round to the one
-// after; "events_from", the time from which all events are kept, or null; "names" of members in the rows;
-// "wait".
+// after; "events_from", the time from which all events are kept, or null; "set_back",
+// node_rounds_part.set_back_s; "names" of members in the rows; "wait".
 char *node_status_round(const struct node_status *status, uint64_t round);
 
 #endif

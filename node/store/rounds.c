@@ -20,6 +20,7 @@ struct node_rounds {
     } lines[LINES]; // a ring
     size_t first, count, bytes;
     bool dropped;
+    double set_back_s;
 };
 
 struct node_rounds *node_rounds_create(void)
@@ -65,6 +66,8 @@ void node_rounds_put(struct node_rounds *rounds, uint64_t round, double unix_s, 
     if (!text)
         return;
     pthread_mutex_lock(&rounds->lock);
+    if (rounds->count > 0)
+        rounds->set_back_s = fmax(rounds->set_back_s, line_at(rounds, rounds->count - 1)->unix_s - unix_s);
     while (rounds->count == LINES || rounds->bytes + bytes > NODE_ROUNDS_BYTES)
         drop_oldest(rounds);
     *line_at(rounds, rounds->count++) = (struct line){round, unix_s, text};
@@ -100,6 +103,7 @@ struct node_rounds_part node_rounds_about(struct node_rounds *rounds, uint64_t r
         part.first = line_at(rounds, oldest)->round;
         part.last = line_at(rounds, count - 1)->round;
     }
+    part.set_back_s = rounds->set_back_s;
     const uint64_t wanted = round > 0 ? round : part.last;
     while (until > oldest && line_at(rounds, until - 1)->round != wanted)
         until--;

@@ -14,6 +14,7 @@ struct node_rounds;
 struct node_rounds_part {
     uint64_t first, last; // rounds that can be told; 0: none
     char *rows;           // JSON array: the line before the round, its own, the one after; malloc'ed
+    double set_back_s;    // the clock was set back by so much between two lines; 0: never
     double after, until;  // unix seconds of the line before and of the one after; infinite: there is none
 };
 

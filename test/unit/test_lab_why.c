@@ -210,6 +210,25 @@ static void what_is_not_there_is_said(void **state)
     refused(directory, 0, "no line of a round");
 }
 
+static void a_clock_that_was_set_back(void **state)
+{
+    (void)state;
+    static const struct row back[] = {
+        {.time = "1000.0", .round = 1, .step = 4, .own_steps = 4, .exchanges = 1},
+        {.time = "1001.0", .round = 2, .step = 8, .own_steps = 8, .exchanges = 2},
+        {.time = "400.5", .round = 3, .step = 12, .own_steps = 12, .exchanges = 3}};
+    put_file("metrics.jsonl", back, 3, "");
+    for (uint64_t round = 2; round <= 3; round++) {
+        char *text = told(round);
+        has(text,
+            "The clock of its host was set back by 600 s: which changes of the graph belong to this round");
+        lacks(text, "After this round");
+        lacks(text, "Nothing changed");
+        lacks(text, " -");
+        free(text);
+    }
+}
+
 // The answer of a page about rows [from, until).
 static char *page_of(size_t from, size_t until, const char *list, const char *events_from)
 {
@@ -285,6 +304,10 @@ static void events_that_are_gone_are_not_called_none(void **state)
     has(text, "Events before 00:16:40.200 are not kept.\n");
     lacks(text, "Nothing changed");
     free(text);
+    text = told_of_page(page_of(0, 3, "", "1,\"set_back\":3600.2"), 2);
+    has(text, "was set back by 3600 s");
+    lacks(text, "Nothing changed");
+    free(text);
     text = told_of_page(page_of(0, 3, "", "999"), 2);
     has(text, "Nothing changed in the graph.\n");
     free(text);
@@ -329,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_latest_round_with_its_end, begin, end),
         cmocka_unit_test_setup_teardown(a_restarted_process_counts_from_zero, begin, end),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_said, begin, end),
+        cmocka_unit_test_setup_teardown(a_clock_that_was_set_back, begin, end),
         cmocka_unit_test(a_running_node),
         cmocka_unit_test_setup_teardown(a_page_says_what_the_directory_says, begin, end),
         cmocka_unit_test(events_that_are_gone_are_not_called_none),

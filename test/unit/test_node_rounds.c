@@ -80,6 +80,19 @@ static void times_are_those_of_the_neighbours(void **state)
     free(part.rows);
 }
 
+static void a_clock_that_is_set_back_is_told(void **state)
+{
+    struct node_rounds *rounds = *state;
+    struct node_rounds_part part;
+    const double times[] = {10, 20, 5, 6, 30}, told[] = {0, 0, 15, 15, 15};
+    for (unsigned i = 0; i < sizeof times / sizeof *times; i++) {
+        put(rounds, i + 1, times[i]);
+        part = node_rounds_about(rounds, 0);
+        assert_float_equal(part.set_back_s, told[i], 1e-9);
+        free(part.rows);
+    }
+}
+
 static void so_many_rounds_can_be_told(void **state)
 {
     struct node_rounds *rounds = *state;
@@ -120,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_round_stands_between_its_neighbours, begin, end),
         cmocka_unit_test_setup_teardown(times_are_those_of_the_neighbours, begin, end),
+        cmocka_unit_test_setup_teardown(a_clock_that_is_set_back_is_told, begin, end),
         cmocka_unit_test_setup_teardown(so_many_rounds_can_be_told, begin, end),
         cmocka_unit_test_setup_teardown(bytes_are_counted, begin, end),
     };
