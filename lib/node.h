@@ -24,6 +24,7 @@ struct p2pml_node {
     const struct node_config *config; // &own, or the caller's
     struct node_config own;
     bool resume, changes;
+    uint64_t examples; // of the program's own; 0: not told
     struct train_tensor *tensors;
     size_t n_tensors;
     struct lib_vectors vectors;

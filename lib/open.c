@@ -115,6 +115,7 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
     n->config = o->config;
     n->resume = o->resume;
     n->changes = o->changes;
+    n->examples = o->examples;
     n->vectors.file = -1;
     size_t parameters = 0;
     enum base_error error = BASE_OK;
@@ -151,7 +152,8 @@ p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t
                                       .tensors = options->tensors,
                                       .n_tensors = options->n_tensors,
                                       .resume = options->resume,
-                                      .changes = options->changes};
+                                      .changes = options->changes,
+                                      .examples = options->examples};
         error = lib_open(&o, &n, &why);
     }
     if (bytes > 0)

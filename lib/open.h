@@ -12,6 +12,7 @@ struct lib_options {
     const struct p2pml_tensor *tensors;
     size_t n_tensors;
     bool resume, changes;
+    uint64_t examples;
     bool shared; // the vectors lie in a memfd of fixed size, and the process runs nothing but the node
 };
 

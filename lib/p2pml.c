@@ -150,8 +150,10 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
                                n->changes, &n->hosted);
     if (error)
         return base_fail(why, error, "no memory or descriptor for the turns of program and node");
+    if (n->config->train.weight > 0)
+        *node_hosted_weight(n->hosted) = n->config->train.weight;
     const struct node_threads_options threads = {
-        .setup = &n->setup, .manager = n->vectors.file >= 0, .hosted = n->hosted};
+        .setup = &n->setup, .manager = n->vectors.file >= 0, .hosted = n->hosted, .examples = n->examples};
     error = node_threads_open(&threads, &n->threads, why);
     if (!error && pthread_create(&n->thread, NULL, run, n) != 0)
         error = base_fail(why, BASE_ENOMEM, "no thread can be started");
@@ -215,6 +217,7 @@ static void tell(const p2pml_node *n, struct p2pml_round *round)
     *round = (struct p2pml_round){.steps = node_hosted_steps(n->hosted),
                                   .steps_done = node_hosted_steps_done(n->hosted),
                                   .pace = node_hosted_pace(n->hosted),
+                                  .weight = *node_hosted_weight(n->hosted),
                                   .another = another(n, change),
                                   .rolled_back = change->rolled_back,
                                   .saves = node_threads_saves(n->threads) || reaches_the_end(n),

@@ -64,19 +64,23 @@ struct p2pml_options {           /* unused members are zero */
     size_t n_tensors;
     int resume;  /* continue from the newest checkpoint in node.dir, if there is one */
     int changes; /* round_end lists the changed entries; costs two vectors of memory */
+    uint64_t
+        examples; /* on which this program trains, and no other node; 0: not told, all nodes count alike */
 };
-struct p2pml_round {       /* result of start and round_end; lists are valid until the next round_begin */
-    uint64_t steps;        /* local steps to take now (average.local_steps, fewer at the end) */
-    uint64_t steps_done;   /* before these, in the cluster's count */
-    double pace;           /* this node's time per step over its neighbours' median; 1: not known */
-    int another;           /* the model is now a member's (P2PML_TAKEN), or a checkpoint's (P2PML_RESTORED) */
-    int rolled_back;       /* NaN or infinity was given: the model is the last published one again, and the
-                            * program sets what is not finite in its optimiser to zero */
-    int saves;             /* the next round_begin writes a checkpoint: p2pml_state is expected before it */
-    int dense;             /* no lists: look at the whole vectors */
-    size_t changed;        /* entries in the lists */
-    const uint32_t *index; /* ascending */
-    const float *model;    /* to be added to the model as it was given */
+struct p2pml_round {     /* result of start and round_end; lists are valid until the next round_begin */
+    uint64_t steps;      /* local steps to take now (average.local_steps, fewer at the end) */
+    uint64_t steps_done; /* before these, in the cluster's count */
+    double pace;         /* this node's time per step over its neighbours' median; 1: not known */
+    double weight;       /* of this node's gradient, by which the program multiplies it: train.weight, or its
+                          * examples over the mean of all nodes that tell theirs; else 1 */
+    int another;         /* the model is now a member's (P2PML_TAKEN), or a checkpoint's (P2PML_RESTORED) */
+    int rolled_back;     /* NaN or infinity was given: the model is the last published one again, and the
+                          * program sets what is not finite in its optimiser to zero */
+    int saves;           /* the next round_begin writes a checkpoint: p2pml_state is expected before it */
+    int dense;           /* no lists: look at the whole vectors */
+    size_t changed;      /* entries in the lists */
+    const uint32_t *index;   /* ascending */
+    const float *model;      /* to be added to the model as it was given */
     const float *correction; /* new values */
 };
 

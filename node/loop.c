@@ -285,7 +285,6 @@ void node_loop_destroy(struct node_loop *loop)
     if (loop->base)
         event_base_free(loop->base);
     free(loop->taken);
-    free(loop->round);
     free(loop->edges);
     node_rates_destroy(loop->step_rates);
     node_rates_destroy(loop->sent_rates);

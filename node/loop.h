@@ -9,6 +9,7 @@
 #include "node/config/config.h"
 #include "node/queue/counters.h"
 #include "node/queue/mailbox.h"
+#include "node/store/rounds.h"
 #include "node/store/starts.h"
 #include "topology/topology.h"
 #include "train/scale.h"
@@ -27,6 +28,7 @@ struct node_loop_options {
     struct node_mailbox *inbox;            // to the loop
     struct node_mailbox *worker, *learner; // from the loop
     struct node_mailbox *answers;          // to NODE_MESSAGE_ASK_STATUS: malloc'ed texts; NULL: never asked
+    struct node_rounds *rounds;            // the latest, for the page; NULL: none
     struct node_counters *counters;
     struct node_starts starts;
     uint64_t instance_id;                  // random number of this process

@@ -137,15 +137,6 @@ static void take_edges(struct node_loop *loop, struct node_message *message)
     node_loop_consider(loop);
 }
 
-static void keep_round(struct node_loop *loop, struct node_message *message)
-{
-    BASE_ASSERT(!message->bytes || message->bytes[message->n_bytes - 1] == 0);
-    free(loop->round);
-    loop->round = (char *)message->bytes;
-    message->bytes = NULL;
-    message->n_bytes = 0;
-}
-
 static void take_progress(struct node_loop *loop, const struct node_progress *progress)
 {
     BASE_ASSERT(progress->rollbacks_in_row <= progress->rollbacks);
@@ -254,7 +245,6 @@ static void handle(struct node_loop *loop, struct node_message *message)
         take_edges(loop, message);
         break;
     case NODE_MESSAGE_PROGRESS:
-        keep_round(loop, message);
         take_progress(loop, &message->progress);
         break;
     case NODE_MESSAGE_LIVE:

@@ -3,6 +3,7 @@
 #include "node/http/status.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
         .still_ns = node_rates_still_ns(loop->step_rates, self),
+        .weight = loop->weight,
         .expected_exchanges = expected_exchanges(loop),
         .pauses = gossip_life_pauses(loop->life),
         .sent_per_s = node_rates_per_second(loop->sent_rates, self),
@@ -107,7 +109,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
         .events = node_cluster_events(loop->cluster),
-        .round = loop->round,
+        .rounds = loop->options.rounds,
     };
     if (gossip_life_isolated(loop->life)) // it trains, but averages with no node
         status->progress.state = "isolated";
@@ -149,6 +151,7 @@ void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const
 
 struct rendering {
     char *(*page)(const struct node_status *);
+    uint64_t round;
     char *text;
 };
 
@@ -163,6 +166,29 @@ static char *render(struct node_loop *loop, char *(*page)(const struct node_stat
     struct rendering rendering = {.page = page};
     node_loop_look(loop, see_page, &rendering);
     return rendering.text;
+}
+
+static void see_round(void *owner, const struct node_status *status)
+{
+    struct rendering *rendering = owner;
+    rendering->text = node_status_round(status, rendering->round);
+}
+
+// "/rounds" or "/rounds/7".
+static bool names_a_round(const char *path, uint64_t *round)
+{
+    static const char rounds[] = "/rounds";
+    const char *digits = path + sizeof rounds;
+    char *end = NULL;
+    *round = 0;
+    if (strncmp(path, rounds, strlen(rounds)) != 0 ||
+        (path[strlen(rounds)] != 0 && path[strlen(rounds)] != '/'))
+        return false;
+    if (path[strlen(rounds)] == 0)
+        return true;
+    errno = 0;
+    *round = strtoull(digits, &end, 10);
+    return *digits >= '0' && *digits <= '9' && *end == 0 && errno == 0 && *round > 0;
 }
 
 void node_loop_post_status(struct node_loop *loop)
@@ -214,6 +240,13 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
         answer_health(loop, answer);
         return;
     }
+    struct rendering rendering = {0};
+    if (loop->options.rounds && names_a_round(path, &rendering.round)) {
+        node_loop_look(loop, see_round, &rendering);
+        answer->type = "application/json";
+        answer->text = rendering.text;
+        return;
+    }
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++)
         if (strcmp(path, pages[i].path) == 0) {
             answer->type = pages[i].type;
@@ -222,5 +255,6 @@ void node_loop_answer(void *owner, const char *path, struct node_http_answer *an
             return;
         }
     answer->status = 404;
-    answer->constant = "there are /, /status, /history, /metrics, /healthz and /livez\n";
+    answer->constant =
+        "there are /, /status, /history, /rounds, /rounds/ROUND, /metrics, /healthz and /livez\n";
 }

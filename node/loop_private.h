@@ -51,7 +51,6 @@ struct node_loop {
     struct gossip_address pages;                                 // of the HTTP port, for the record
     struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and in all
     struct node_history history;
-    char *round; // the latest line of metrics.jsonl
     struct node_meets meets;
     uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
     uint64_t fit_ns;            // settings were compared with what is measured

@@ -464,6 +464,8 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
         error = node_setup_path(s->config, "metrics.jsonl", path, why);
     if (!error)
         error = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
+    if (!error && !(s->rounds = node_rounds_create()))
+        error = base_fail(why, BASE_ENOMEM, "no memory for the latest rounds");
     if (!error && s->config->metrics.tensorboard[0])
         error = node_tensorboard_open(s->config->metrics.tensorboard, s->name, &s->tensorboard, why);
     if (error)
@@ -501,6 +503,7 @@ void node_setup_destroy(struct node_setup *s)
         base_log(BASE_LOG_WARN, "checkpoint_failed", "%s", why.text);
     node_journal_close(&s->journal);
     node_metrics_close(s->metrics);
+    node_rounds_destroy(s->rounds);
     node_tensorboard_close(s->tensorboard);
     gossip_exchange_destroy(s->exchange);
     train_trainer_destroy(s->trainer);

@@ -15,6 +15,7 @@
 #include "node/store/keeper.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
+#include "node/store/rounds.h"
 #include "node/store/starts.h"
 #include "node/store/tensorboard.h"
 #include "topology/topology.h"
@@ -61,6 +62,7 @@ struct node_setup {
     struct gossip_greeting greeting;
     size_t message_limit;
     struct node_metrics *metrics;
+    struct node_rounds *rounds;
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_checkpoint_beside beside;
     struct node_journal journal;

@@ -67,7 +67,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .resumed = s->resumed,
                                         .spreads = s->scaling ? s->scaling->own : NULL,
                                         .columns = s->scaling ? (uint32_t)s->scaling->columns : 0,
-                                        .rows = s->train.examples,
+                                        .rows = t->options.hosted ? t->options.examples : s->train.examples,
                                         .first_model = s->resumed ? 0 : s->first_model,
                                         .joins = t->options.joins,
                                         .told_shard = t->options.told_shard,
@@ -77,6 +77,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .worker = t->worker_box,
                                         .learner = t->learner_box,
                                         .answers = t->answers,
+                                        .rounds = s->rounds,
                                         .counters = &t->counters};
     enum base_error error = node_loop_create(&options, &t->loop, why);
     if (!error)
@@ -133,12 +134,14 @@ static enum base_error start_learner(struct node_threads *t)
         .trainee = t->options.hosted ? NULL : &s->trainee,
         .other = &hosted,
         .watch = t->options.hosted ? node_hosted_watch(t->options.hosted) : NULL,
+        .weight = t->options.hosted ? node_hosted_weight(t->options.hosted) : NULL,
         .model = s->model,
         .test = &s->test,
         .scaling = t->options.hosted ? NULL : s->scaling,
         .resume = node_setup_rounds(s),
         .unsettled = s->unsettled,
         .metrics = s->metrics,
+        .rounds = s->rounds,
         .keeper = s->keeper,
         .tensorboard = s->tensorboard,
         .inbox = t->learner_box,

@@ -15,6 +15,7 @@ struct node_threads_options {
     bool joins;                 // node_threads_run may return NODE_LOOP_JOINS, and only an exec may follow
     bool told_shard;            // likewise: node_loop_options.told_shard
     struct node_hosted *hosted; // the learner in the place of setup->trainee, borrowed; or NULL
+    uint64_t examples;          // of its own data, by which it is weighed; 0: not told
 };
 
 // Opens the ports. Errors as node_loop_create.

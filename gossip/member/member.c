@@ -371,6 +371,8 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
     totals->held_until_ns = m->held_ns;
     totals->answer_ns = m->timing.mean_ns;
     totals->period_ns = m->profile.period_ns;
+    totals->here = here;
+    totals->gone = gone;
     totals->cut_off = m->cut_off;
     totals->minority = m->cut_off ? is_minority(self, here + gone - self, lowest, m->self)
                                   : is_minority(here, gone, lowest, NULL);

@@ -158,8 +158,9 @@ struct gossip_membership_totals {
         period_ns;          // the mean time of answers, 0: none yet; of the profile, between two probes
     uint64_t held_until_ns; // flap damping: until then HELD instead of ELIGIBLE
     bool counts;            // this node counts in the graph: ELIGIBLE, or HELD if at least half are
-    // More than half of the complete members (ELIGIBLE or HELD) that were here and did not leave are dead; or
-    // exactly half, with the lowest id among them. A node that is cut off counts all others as dead at once.
+    size_t here, gone; // complete members (ELIGIBLE or HELD) that did not leave: here, this node too; dead
+    // More than half of the complete members that were here and did not leave are dead; or exactly half, with
+    // the lowest id among them. A node that is cut off counts all others as dead at once.
     bool minority;
     // No member has answered for three periods, though others should be there: this node hears no other
     // member, or none hears it. Ends with the first answer, and when all others are dead.

@@ -206,13 +206,13 @@ static const char about_why[] =
     "p2pml why NODE [ROUND]\n"
     "\n"
     "  NODE   the directory of a node (node.dir, or DIR/node-03 of a run), or HOST:PORT of the page of a running\n"
-    "         node (node.http), which has its latest round only\n"
+    "         node (node.http), which has its latest 1,024 rounds\n"
     "  ROUND  default: the latest round that has ended\n"
     "\n"
     "Says in sentences what the node has recorded of the round: whom it met; with whom it was to meet but did\n"
     "not, and why; for what and for whom it waited, and how long; what changed in the cluster from the round\n"
     "before to this one; what its model did (its own steps, another node's model, a return to the last good\n"
-    "one, the merge at the end). It reads metrics.jsonl and events.jsonl, or /status.\n"
+    "one, the merge at the end). It reads metrics.jsonl and events.jsonl, or /rounds.\n"
     "Each message of an exchange is in the log of a node with log.level debug.\n"
     "Exit status: 0 done, 1 no such node or round, 2 bad usage.\n";
 

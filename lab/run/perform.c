@@ -100,6 +100,7 @@ static enum base_error conclude(struct run *run, double start, struct base_reaso
     judge(run, error != BASE_OK);
     summary->seconds = now_seconds() - start;
     enum base_error written = lab_summary_write(summary, path, error ? &ignored : why);
+    summary->unwritten = written != BASE_OK;
     if (!written)
         written = lab_results_write(directory, NULL, error ? &ignored : why);
     if (!written)

@@ -16,6 +16,7 @@ struct lab_summary {
     struct lab_average average;
     const char *file, *directory, *version;
     const char *status;        // "complete", "incomplete", "interrupted", "failed"
+    bool unwritten;            // summary.json could not be written
     char *shortfall;           // own work that is missing: "node-03 took 0 of 1,000 steps"; else NULL
     char *trouble;             // "node-03 has diverged", "node-01 ended with exit status 1"; else NULL
     char *unmerged;            // "node-01 keeps its own model", although all were to hold one; else NULL

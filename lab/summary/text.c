@@ -164,6 +164,9 @@ void lab_summary_print(const struct lab_summary *s, FILE *out)
         fprintf(out, "  models     %s\n", s->unmerged);
     if (s->unlearned)
         fprintf(out, "  models     %s\n", s->unlearned);
-    fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
+    if (s->unwritten)
+        fprintf(out, "  status     %s; %s/summary.json could not be written\n", s->status, s->directory);
+    else
+        fprintf(out, "  status     %s; all numbers are in %s/summary.json\n", s->status, s->directory);
     fflush(out);
 }

@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 
 #define NODES_NAMED       8u
 #define UNAVERAGED_ROUNDS 100u // of its own, before few exchanges are too few
@@ -22,6 +24,15 @@ static bool is_explained(const struct lab_cluster *cluster, size_t node)
             return true;
     }
     return false;
+}
+
+// Ended by itself after its latest line: further lines could not be written (a full disk), so that its counts
+// are too low and its figures old.
+static bool is_cut_off(const struct lab_node *node, const struct lab_row *row)
+{
+    const struct lab_process *process = &node->process;
+    return process->pid > 0 && !process->running && WIFEXITED(process->status) &&
+           strcmp(row->state, "training") == 0;
 }
 
 static void name_node(const struct lab_node *node, uint64_t own_steps, uint64_t planned, size_t before,
@@ -49,9 +60,10 @@ static size_t name_idle(const struct lab_cluster *cluster, const struct node_con
 {
     size_t found = 0;
     for (size_t i = 0; i < cluster->count; i++) {
-        const uint64_t own_steps = lab_tail_row(&cluster->nodes[i].tail).own_steps;
-        if (own_steps < config->train.steps && !is_explained(cluster, i))
-            name_node(&cluster->nodes[i], own_steps, config->train.steps, found++, out);
+        const struct lab_row row = lab_tail_row(&cluster->nodes[i].tail);
+        if (row.own_steps < config->train.steps && !is_explained(cluster, i) &&
+            !is_cut_off(&cluster->nodes[i], &row))
+            name_node(&cluster->nodes[i], row.own_steps, config->train.steps, found++, out);
     }
     if (found > NODES_NAMED)
         fprintf(out, ", and %zu more", found - NODES_NAMED);
@@ -84,14 +96,17 @@ static size_t name_failed(const struct lab_cluster *cluster, FILE *out)
     for (size_t i = 0; i < cluster->count; i++) {
         const struct lab_node *node = &cluster->nodes[i];
         const struct lab_row row = lab_tail_row(&node->tail);
-        const bool failed = lab_node_failed(node);
+        const bool failed = lab_node_failed(node), cut_off = is_cut_off(node, &row);
         char status[LAB_STATUS_BYTES];
-        if (!failed && !(lab_node_ended_well(node) && row.diverged))
+        if (!failed && !cut_off && !(lab_node_ended_well(node) && row.diverged))
             continue;
         lab_process_describe(&node->process, status);
         if (found < NODES_NAMED)
             fprintf(out, "%s%s %s%s%s", found ? ", " : "", node->name, failed ? "ended with " : "",
                     failed ? status : "", row.diverged ? failed ? " and has diverged" : "has diverged" : "");
+        if (found < NODES_NAMED && cut_off)
+            fprintf(out, "%s(its metrics.jsonl ends at step %llu, so its figures are old; a full disk?)",
+                    failed || row.diverged ? " " : "", (unsigned long long)row.step);
         if (found < NODES_NAMED && row.returns > 0)
             fprintf(out, " (%llu returns to its last good model)", (unsigned long long)row.returns);
         found++;

@@ -19,8 +19,8 @@ struct lab_top_fetch {
     struct base_buffer answer;
 };
 
-// path: "/status", of static lifetime. Address: "host:port" or "[IPv6]:port"; a name is resolved at once.
-// False: no such host, or no free descriptor.
+// path: "/status", borrowed until the fetch ends. Address: "host:port" or "[IPv6]:port"; a name is resolved
+// at once. False: no such host, or no free descriptor.
 bool lab_top_fetch_begin(struct lab_top_fetch *fetch, const char *address, const char *path, uint64_t now_ns);
 short lab_top_fetch_events(const struct lab_top_fetch *fetch); // to poll its socket for
 // ready: the events of poll. ANSWERED: *body is the text, valid until the fetch ends.

@@ -4,6 +4,7 @@
 #include "lab/record/lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 void why_story_free(struct why_story *story)
 {
     json_t *const all[] = {story->round,  story->before, story->end, story->after,
-                           story->events, story->names,  story->now};
+                           story->events, story->names,  story->now, story->events_from};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         json_decref(all[i]);
     *story = (struct why_story){0};
@@ -25,10 +26,16 @@ static void keep(json_t **place, json_t *value)
     *place = value;
 }
 
+static uint64_t number_of(const json_t *row, const char *key)
+{
+    const json_t *number = json_object_get(row, key);
+    return json_is_integer(number) && json_integer_value(number) > 0 ? (uint64_t)json_integer_value(number)
+                                                                     : 0;
+}
+
 static uint64_t round_of(const json_t *row)
 {
-    const json_t *round = json_object_get(row, "round");
-    return json_is_integer(round) && json_integer_value(round) > 0 ? (uint64_t)json_integer_value(round) : 0;
+    return number_of(row, "round");
 }
 
 // The line of a boundary; the last line of a process repeats its round.
@@ -42,11 +49,27 @@ struct search {
     struct why_story *story;
     uint64_t round; // wanted; 0: the latest
     json_t *latest; // of another round than the one that is kept
+    double latest_time;
+    bool any_time;
 };
+
+// Lines say when they were written, events when they happened, by the clock of the host.
+static void note_time(struct search *search, const json_t *row)
+{
+    const json_t *time = json_object_get(row, "time");
+    if (!json_is_number(time))
+        return;
+    if (search->any_time)
+        search->story->set_back_s =
+            fmax(search->story->set_back_s, search->latest_time - json_number_value(time));
+    search->latest_time = json_number_value(time);
+    search->any_time = true;
+}
 
 static void take_row(struct search *search, json_t *row)
 {
     struct why_story *story = search->story;
+    note_time(search, row);
     const uint64_t round = round_of(row);
     const bool wanted = search->round == 0 || round == search->round;
     if (story->first == 0)
@@ -87,16 +110,21 @@ static void learn_name(struct why_story *story, const json_t *id, json_t *name)
     json_object_set(story->names, key, name);
 }
 
-static bool take_event_line(void *context, const char *line, size_t bytes)
+static bool take_event(struct why_story *story, json_t *event)
 {
-    struct why_story *story = context;
-    json_t *event = json_loadb(line, bytes, 0, NULL);
     const bool good =
         json_is_string(json_object_get(event, "event")) && json_is_number(json_object_get(event, "time"));
     if (good) {
         learn_name(story, json_object_get(event, "id"), json_object_get(event, "member"));
         json_array_append(story->events, event);
     }
+    return good;
+}
+
+static bool take_event_line(void *context, const char *line, size_t bytes)
+{
+    json_t *event = json_loadb(line, bytes, 0, NULL);
+    const bool good = take_event(context, event);
     json_decref(event);
     return good;
 }
@@ -117,6 +145,18 @@ static void begin(struct why_story *story)
     BASE_ASSERT(story->events && story->names);
 }
 
+static enum base_error missing(const struct why_story *story, const char *source, uint64_t round,
+                               struct base_reason *why)
+{
+    if (story->first == 0)
+        return base_fail(why, BASE_ENOTFOUND, "'%s' has no line of a round yet", source);
+    return base_fail(why, BASE_ENOTFOUND,
+                     "'%s' has no line of round %" PRIu64 ": its lines are of rounds %" PRIu64 " to %" PRIu64
+                     "; a node that was away or far behind takes the cluster's round and skips its own%s",
+                     source, round, story->first, story->last,
+                     story->now ? ". Older rounds are in its directory (node.dir)" : "");
+}
+
 enum base_error why_story_read(const char *directory, uint64_t round, struct why_story *story,
                                struct base_reason *why)
 {
@@ -125,38 +165,33 @@ enum base_error why_story_read(const char *directory, uint64_t round, struct why
     read_lines(directory, "metrics.jsonl", take_row_line, &search);
     json_decref(search.latest);
     read_lines(directory, "events.jsonl", take_event_line, story);
-    if (story->round)
-        return BASE_OK;
-    if (story->first == 0)
-        return base_fail(why, BASE_ENOTFOUND, "'%s/metrics.jsonl' has no line of a round", directory);
-    return base_fail(why, BASE_ENOTFOUND,
-                     "'%s' has no line of round %" PRIu64 ": its lines are of rounds %" PRIu64 " to %" PRIu64
-                     "; a node that was away or far behind takes the cluster's round and skips its own",
-                     directory, round, story->first, story->last);
+    return story->round ? BASE_OK : missing(story, directory, round, why);
 }
 
-enum base_error why_story_of_status(const char *text, struct why_story *story, struct base_reason *why)
+enum base_error why_story_of_page(const char *page, const char *text, uint64_t round, struct why_story *story,
+                                  struct base_reason *why)
 {
-    json_t *status = json_loads(text, 0, NULL), *row, *item;
+    struct search search = {.story = story, .round = round};
+    json_t *root = json_loads(text, 0, NULL), *item;
+    const json_t *rows = json_object_get(root, "rows");
     size_t i;
     begin(story);
-    if (!json_is_string(json_object_get(status, "id"))) {
-        json_decref(status);
-        return base_fail(why, BASE_EFORMAT, "this is not the /status of a p2pml-node");
+    if (!json_is_array(rows)) {
+        json_decref(root);
+        return base_fail(why, BASE_EFORMAT, "this is no answer of a p2pml-node about its rounds");
     }
-    json_array_foreach(json_object_get(status, "members"), i, item)
-        learn_name(story, json_object_get(item, "id"), json_object_get(item, "name"));
-    json_array_foreach(json_object_get(status, "events"), i, item)
-        json_array_append(story->events, item);
-    keep(&story->now, json_object_get(status, "wait"));
-    row = json_object_get(status, "latest_round");
-    if (round_of(row) > 0) {
-        keep(&story->round, row);
-        keep(&story->end, ends_a_round(row) ? NULL : row);
-        story->first = story->last = round_of(row);
-    }
-    json_decref(status);
-    if (!story->round)
-        return base_fail(why, BASE_ENOTFOUND, "this node has ended no round yet");
-    return BASE_OK;
+    json_array_foreach(rows, i, item)
+        if (round_of(item) > 0)
+            take_row(&search, item);
+    json_decref(search.latest);
+    json_array_foreach(json_object_get(root, "events"), i, item)
+        take_event(story, item);
+    json_object_update(story->names, json_object_get(root, "names"));
+    keep(&story->now, json_object_get(root, "wait"));
+    keep(&story->events_from, json_object_get(root, "events_from"));
+    story->set_back_s = fmax(story->set_back_s, json_number_value(json_object_get(root, "set_back")));
+    story->first = number_of(root, "first");
+    story->last = number_of(root, "last");
+    json_decref(root);
+    return story->round ? BASE_OK : missing(story, page, round, why);
 }

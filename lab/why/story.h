@@ -16,7 +16,9 @@ struct why_story {
     json_t *after;        // the line of the round that follows; NULL: none
     json_t *events;       // array: all that are kept, in the order of their times
     json_t *names;        // object: the first 16 digits of an id -> name of a member
+    json_t *events_from;  // time from which all events are kept; NULL or null: all are
     json_t *now;          // of a running node: what it waits for; NULL: not known
+    double set_back_s;    // the clock was set back by so much between two lines; 0: never
     uint64_t first, last; // rounds of the first and the latest line; 0: none
 };
 
@@ -24,9 +26,9 @@ void why_story_free(struct why_story *story);
 // From the files of a node's directory. `round` 0: the latest one.
 enum base_error why_story_read(const char *directory, uint64_t round, struct why_story *story,
                                struct base_reason *why) BASE_CHECK;
-// From the text of its /status, which has the latest round only.
-enum base_error why_story_of_status(const char *text, struct why_story *story,
-                                    struct base_reason *why) BASE_CHECK;
+// From the answer of a running node's page (node_status_round) at HOST:PORT `page`.
+enum base_error why_story_of_page(const char *page, const char *text, uint64_t round, struct why_story *story,
+                                  struct base_reason *why) BASE_CHECK;
 
 // tell.c: pure.
 void why_tell(const struct why_story *story, FILE *out);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#define SHORT_S       0.0005 // shorter waits are not named
-#define EVENTS_LATEST 5u     // of a running node, when it is not known which belong to the round
+#define SHORT_S    0.0005 // shorter waits are not named
+#define SET_BACK_S 1.0    // of a clock; a small correction moves hardly an event
 
 // -- values
 
@@ -235,14 +235,28 @@ static bool tell_events(FILE *out, const struct why_story *story, double after, 
     return any;
 }
 
-static void tell_latest_events(FILE *out, const struct why_story *story)
+static void tell_graph(FILE *out, const struct why_story *story, double after, double until)
 {
-    const size_t all = json_array_size(story->events);
-    for (size_t i = all > EVENTS_LATEST ? all - EVENTS_LATEST : 0; i < all; i++) {
-        if (i + EVENTS_LATEST == all || i == 0)
-            fputs("Its latest events:\n", out);
-        tell_event(out, json_array_get(story->events, i));
+    const double from =
+        json_is_number(story->events_from) ? json_number_value(story->events_from) : (double)-INFINITY;
+    if (story->set_back_s > SET_BACK_S) {
+        fprintf(
+            out,
+            "The clock of its host was set back by %.0f s: which changes of the graph belong to this round is "
+            "not known; events.jsonl has all, in their order.\n",
+            story->set_back_s);
+        return;
     }
+    const bool any = tell_events(out, story, after, until, "In the cluster, up to the end of this round:");
+    if (from > after) {
+        fputs("Events before ", out);
+        put_time(out, from, "%H:%M:%S");
+        fputs(" are not kept.\n", out);
+    } else if (!any) {
+        fputs("Nothing changed in the graph.\n", out);
+    }
+    if (!story->after)
+        tell_events(out, story, until, INFINITY, "After this round:");
 }
 
 // -- the model
@@ -274,7 +288,7 @@ static void tell_model(FILE *out, const struct why_story *story)
 {
     const double until = real(story->round, "time"), loss = real(story->round, "loss");
     const double after = story->before ? real(story->before, "time") : -INFINITY;
-    const bool knows = story->before || !story->now;
+    const bool knows = story->before; // counters are those of the process
     const uint64_t jump = count(story->round, "step") - count(story->before, "step");
     if (knows && is_another_process(story))
         fputs("Its process was started again before this round.\n", out);
@@ -328,7 +342,7 @@ static void tell_head(FILE *out, const struct why_story *story)
     fprintf(out, ": round %" PRIu64 " (step %" PRIu64 ") ended at ", count(row, "round"), count(row, "step"));
     put_time(out, real(row, "time"), "%Y-%m-%d %H:%M:%S");
     fputs(" UTC", out);
-    if (story->before)
+    if (story->before && real(row, "time") >= real(story->before, "time"))
         fprintf(out, ", %.3f s after round %" PRIu64, real(row, "time") - real(story->before, "time"),
                 count(story->before, "round"));
     fputs(".\n", out);
@@ -345,16 +359,12 @@ void why_tell(const struct why_story *story, FILE *out)
         tell_missed(out, story);
         tell_waits(out, story);
         tell_requests(out, story->round);
-    } else if (!story->now || !story->end) {
+    } else {
         fputs("Its exchanges are not recorded: the file is of an earlier version.\n", out);
     }
     tell_model(out, story);
-    if (story->now)
-        tell_latest_events(out, story);
-    else if (!tell_events(out, story, after, until, "In the cluster, up to the end of this round:"))
-        fputs("Nothing changed in the graph.\n", out);
-    if (!story->now && !story->after)
-        tell_events(out, story, until, INFINITY, "After this round:");
+    tell_graph(out, story, after, until);
     tell_end(out, story);
-    tell_now(out, story);
+    if (!story->after)
+        tell_now(out, story);
 }

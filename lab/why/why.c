@@ -20,12 +20,18 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static enum base_error ask(const char *address, struct why_story *story, struct base_reason *why)
+static enum base_error ask(const struct lab_why_options *options, struct why_story *story,
+                           struct base_reason *why)
 {
+    const char *address = options->source;
+    const uint64_t round = options->latest ? 0 : options->round;
+    char path[48] = "/rounds";
     struct lab_top_fetch fetch;
     const char *body = NULL;
     enum lab_top_outcome outcome = LAB_TOP_UNDER_WAY;
-    if (!lab_top_fetch_begin(&fetch, address, "/status", now()))
+    if (round > 0)
+        snprintf(path, sizeof path, "/rounds/%" PRIu64, round);
+    if (!lab_top_fetch_begin(&fetch, address, path, now()))
         return base_fail(why, BASE_ENOTFOUND,
                          "'%s' is neither the directory of a node nor HOST:PORT of a node's pages", address);
     while (outcome == LAB_TOP_UNDER_WAY) {
@@ -35,8 +41,8 @@ static enum base_error ask(const char *address, struct why_story *story, struct 
         outcome = lab_top_fetch_step(&fetch, ready.revents, now(), &body);
     }
     const enum base_error error = outcome == LAB_TOP_ANSWERED
-                                      ? why_story_of_status(body, story, why)
-                                      : base_fail(why, BASE_EIO, "no answer from %s", address);
+                                      ? why_story_of_page(address, body, round, story, why)
+                                      : base_fail(why, BASE_EIO, "no answer to %s from %s", path, address);
     lab_top_fetch_end(&fetch);
     return error;
 }
@@ -64,12 +70,7 @@ enum base_error lab_why(const struct lab_why_options *options, FILE *out, struct
 {
     struct why_story story = {0};
     enum base_error error = is_there(options->source, ".", true) ? read_directory(options, &story, why)
-                                                                 : ask(options->source, &story, why);
-    if (!error && !options->latest && story.last != options->round && !story.before && story.now)
-        error = base_fail(why, BASE_ENOTFOUND,
-                          "the pages of a node have its latest round only, now %" PRIu64
-                          "; the others are in its directory (node.dir)",
-                          story.last);
+                                                                 : ask(options, &story, why);
     if (!error)
         why_tell(&story, out);
     why_story_free(&story);

@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     const char *settings[] = {dir, listen, peers, "node.http=", "average.local_steps=8", NULL};
     const size_t shape[] = {INPUTS};
     const struct p2pml_tensor tensor = {"weight", shape, 1};
-    struct p2pml_options options = {sizeof options, NULL, NULL, settings, &tensor, 1, 1, 0};
+    struct p2pml_options options = {sizeof options, NULL, NULL, settings, &tensor, 1, 1, 0, 0};
     p2pml_node *node = p2pml_open(&options, why, sizeof why);
     if (!node)
         return fprintf(stderr, "%s\n", why), 2;

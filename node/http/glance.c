@@ -251,8 +251,8 @@ static bool is_minority(const struct node_status *s, struct node_glance *g)
             then);
     if (s->membership.minority)
         return conclude(g, NODE_MINORITY,
-                        "Half of the members or more do not answer: %zu of %zu are here. %s", g->here,
-                        g->known, then);
+                        "Half of the members that take part, or more, do not answer: %zu of %zu are here. %s",
+                        s->membership.here, s->membership.here + s->membership.gone, then);
     return false;
 }
 

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define EVENTS_SHOWN  64u // of /status
+#define ROW_ID_DIGITS 16u // of an id in metrics.jsonl
+
 static json_t *number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -92,6 +95,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "incarnation", count(r->version.incarnation));
         json_object_set_new(row, "slot", place(r->slot));
         json_object_set_new(row, "shard", place(r->shard));
+        json_object_set_new(row, "examples", r->examples > 0 ? count(r->examples) : json_null());
         json_object_set_new(row, "addresses", addresses_json(r));
         json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
@@ -172,11 +176,14 @@ static json_t *membership_json(const struct node_status *s)
     return row;
 }
 
-static json_t *events_json(const struct node_status *s)
+// The latest `count` of those after one time and up to another.
+static json_t *events_json(const struct node_status *s, size_t count, double after, double until)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < node_events_count(s->events); i++)
-        json_array_append_new(list, json_loads(node_events_line(s->events, i), 0, NULL));
+    const size_t all = node_events_count(s->events);
+    for (size_t i = all > count ? all - count : 0; i < all; i++)
+        if (node_events_time(s->events, i) > after && node_events_time(s->events, i) <= until)
+            json_array_append_new(list, json_loads(node_events_line(s->events, i), 0, NULL));
     return list;
 }
 
@@ -342,6 +349,7 @@ char *node_status_json(const struct node_status *s)
     set_learning(root, &s->progress);
     json_object_set_new(root, "settings_that_do_not_fit", unfit_json(s));
     json_object_set_new(root, "parameters", count(s->parameters));
+    json_object_set_new(root, "weight", number(s->weight > 0 ? s->weight : (double)NAN));
     json_object_set_new(root, "ratio", number(ratio_of(s)));
     json_object_set_new(root, "apart", number(s->progress.apart > 0 ? s->progress.apart : (double)NAN));
     json_object_set_new(root, "memory_bytes", memory_json(s));
@@ -359,12 +367,43 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "peers", entries_json(s));
     json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "edges", edges_json(s));
-    json_object_set_new(root, "events", events_json(s));
-    json_object_set_new(root, "latest_round",
-                        s->round && *s->round ? json_loads(s->round, 0, NULL) : json_null());
+    json_object_set_new(root, "events", events_json(s, EVENTS_SHOWN, -INFINITY, INFINITY));
     // 13 digits: unix times to the millisecond.
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(13));
     json_decref(root);
+    return text;
+}
+
+// By the first digits of their ids, as rows name them.
+static json_t *names_in(const struct node_status *s, const char *rows)
+{
+    json_t *names = json_object();
+    for (size_t i = 0; i < s->n_members; i++) {
+        char digits[GOSSIP_ID_HEX];
+        gossip_id_hex(&s->members[i].record->id, digits);
+        digits[ROW_ID_DIGITS] = 0;
+        if (strstr(rows, digits))
+            json_object_set_new(names, digits, json_string(s->members[i].record->name));
+    }
+    return names;
+}
+
+char *node_status_round(const struct node_status *s, uint64_t round)
+{
+    const struct node_rounds_part part = node_rounds_about(s->rounds, round);
+    const bool dropped = node_events_count(s->events) == NODE_EVENTS_KEPT;
+    json_t *root = json_object();
+    json_object_set_new(root, "first", count(part.first));
+    json_object_set_new(root, "last", count(part.last));
+    json_object_set_new(root, "rows", part.rows ? json_loads(part.rows, 0, NULL) : json_null());
+    json_object_set_new(root, "events", events_json(s, NODE_EVENTS_KEPT, part.after, part.until));
+    json_object_set_new(root, "events_from", dropped ? number(node_events_time(s->events, 0)) : json_null());
+    json_object_set_new(root, "set_back", number(part.set_back_s));
+    json_object_set_new(root, "names", names_in(s, part.rows ? part.rows : ""));
+    json_object_set_new(root, "wait", wait_json(s));
+    char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    free(part.rows);
     return text;
 }
 

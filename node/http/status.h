@@ -9,6 +9,7 @@
 #include "node/http/history.h"
 #include "node/net/connection.h"
 #include "node/queue/message.h"
+#include "node/store/rounds.h"
 
 struct node_status_edge {
     struct gossip_edge_info edge;
@@ -47,6 +48,7 @@ struct node_status {
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
     uint64_t still_ns;                 // since the latest step, if that is unusually long; else 0
+    double weight;                     // of its gradients, by the examples of all nodes; 0: all count alike
     double expected_exchanges;         // of its own rounds, by the graph now; 0: none or not known
     unsigned pauses;                   // enum gossip_life_pause bits
     double sent_per_s, received_per_s; // bytes to and from all peers; NAN: not known
@@ -62,7 +64,7 @@ struct node_status {
     const struct gossip_missing *missing; // neighbours that have had no link for long
     size_t n_missing;
     const struct node_events *events;
-    const char *round; // the latest line of metrics.jsonl; NULL or "": none
+    struct node_rounds *rounds; // the latest
     const struct node_status_edge *edges;
     size_t n_edges;
 };
@@ -70,5 +72,10 @@ struct node_status {
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
 char *node_status_history(const struct node_status *status); // the curve's points as JSON, likewise
+// What `p2pml why` tells of a round (0: the latest), as JSON: "first" and "last" round that can be told;
+// "rows", lines of metrics.jsonl (node_rounds_about); "events" from the line before the round to the one
+// after; "events_from", the time from which all events are kept, or null; "set_back",
+// node_rounds_part.set_back_s; "names" of members in the rows; "wait".
+char *node_status_round(const struct node_status *status, uint64_t round);
 
 #endif

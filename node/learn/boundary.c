@@ -157,8 +157,6 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
     message->progress.losses.program = !l->options.trainee;
     if (node_learner_watch(l))
         tell_losses(node_learner_watch(l), &message->progress);
-    message->bytes = (uint8_t *)strdup(node_metrics_latest(l->options.metrics));
-    message->n_bytes = message->bytes ? strlen((const char *)message->bytes) + 1 : 0;
     node_learner_post(l, message);
 }
 
@@ -496,9 +494,12 @@ void node_learner_take_shards(struct node_learner *l)
 
 void node_learner_take_weight(struct node_learner *l)
 {
-    if (!l->weight || !l->options.trainee)
+    if (!l->weight || !(l->options.trainee || l->options.weight))
         return;
-    train_trainer_weigh(l->options.trainee->trainer, l->weight->as.weight.weight);
+    if (l->options.trainee)
+        train_trainer_weigh(l->options.trainee->trainer, l->weight->as.weight.weight);
+    else
+        *l->options.weight = l->weight->as.weight.weight;
     base_log(BASE_LOG_INFO, "weight",
              "this node has %llu of the %llu examples of %zu node%s; its gradient counts %.3g times the mean",
              (unsigned long long)l->weight->as.weight.own, (unsigned long long)l->weight->as.weight.examples,

@@ -19,7 +19,7 @@ struct node_hosted {
     bool released, undone; // undone: the given vectors count as not finite
     bool leaves;           // this turn ended with the release: no steps were given
     uint64_t asked, given; // steps
-    double given_scale, given_loss, pace;
+    double given_scale, given_loss, pace, weight;
     uint64_t begun_ns;
     struct node_step_time own;
     struct train_program_watch losses; // the learner thread's
@@ -253,6 +253,11 @@ double node_hosted_pace(const struct node_hosted *hosted)
     return hosted->pace;
 }
 
+double *node_hosted_weight(struct node_hosted *hosted)
+{
+    return &hosted->weight;
+}
+
 const struct node_hosted_change *node_hosted_change(const struct node_hosted *hosted)
 {
     return &hosted->change;
@@ -324,7 +329,7 @@ enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_
     h->blob = blob;
     h->parameters = train_model_parameters(train_trainer_of(trainer));
     h->correction = correction;
-    h->pace = 1;
+    h->pace = h->weight = 1;
     node_condition_init(&h->lock, &h->passed);
     h->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (h->ready < 0 || (tracks && !make_lists(h))) {

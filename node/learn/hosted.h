@@ -54,6 +54,8 @@ enum node_hosted_turn node_hosted_wait(struct node_hosted *hosted, uint64_t dead
 uint64_t node_hosted_steps(const struct node_hosted *hosted);      // local steps of this round
 uint64_t node_hosted_steps_done(const struct node_hosted *hosted); // before it, in all
 double node_hosted_pace(const struct node_hosted *hosted);         // of steps here over the median
+double *
+node_hosted_weight(struct node_hosted *hosted); // of gradients; at first 1. The learner thread writes it
 const struct node_hosted_change *node_hosted_change(const struct node_hosted *hosted);
 // Ends the program's turn: `steps` were taken (fewer or more than asked for is allowed), whose learning rates
 // sum to `step_scale`; `loss`: their mean, NAN: not known.

@@ -68,6 +68,8 @@ static void write_row(struct node_learner *l, struct train_score measured, const
     };
     // A failure is logged once. Training continues without its record.
     l->row_failed = node_metrics_write(l->options.metrics, &row) != BASE_OK;
+    if (l->options.rounds)
+        node_rounds_put(l->options.rounds, row.round, row.time, node_metrics_latest(l->options.metrics));
     if (l->options.tensorboard)
         node_tensorboard_write(l->options.tensorboard, &row);
 }

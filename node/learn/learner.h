@@ -10,6 +10,7 @@
 #include "node/queue/message.h"
 #include "node/store/keeper.h"
 #include "node/store/metrics.h"
+#include "node/store/rounds.h"
 #include "node/store/tensorboard.h"
 
 struct node_learner;
@@ -19,12 +20,14 @@ struct node_learner_options {
     struct node_built_in *trainee;       // on this node's shard; no more steps after join. NULL: `other` runs
     const struct gossip_learner *other;  // another learner: nothing is measured, no shard is taken over
     const struct train_watch *watch;     // of the losses of `other`: it is only told; or NULL
+    double *weight;                      // of the gradients of `other`, written before its steps; or NULL
     struct train_model *model;           // of the trainee
     const struct train_dataset *test;    // to measure on, or NULL
     struct node_scaling *scaling;        // of these data, computed from the examples of all nodes, or NULL
     struct gossip_rounds_options resume; // where it begins: round, step, resumed, open, open_scale
     bool unsettled;                      // resumed: the learner has not been told EXCHANGED of that round yet
     struct node_metrics *metrics;
+    struct node_rounds *rounds;           // takes the lines of metrics.jsonl, too; or NULL
     struct node_keeper *keeper;           // of node.dir, or NULL
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_mailbox *inbox, *worker, *loop;

@@ -8,8 +8,11 @@
 #include <string.h>
 
 struct node_events {
-    struct node_lines *lines;     // NULL: none
-    char *kept[NODE_EVENTS_KEPT]; // a ring
+    struct node_lines *lines; // NULL: none
+    struct {
+        char *line;
+        uint64_t time_us;
+    } kept[NODE_EVENTS_KEPT]; // a ring
     size_t count, next;
     struct node_allowance log;
 };
@@ -33,7 +36,7 @@ void node_events_close(struct node_events *events)
     if (!events)
         return;
     for (size_t i = 0; i < NODE_EVENTS_KEPT; i++)
-        free(events->kept[i]);
+        free(events->kept[i].line);
     node_lines_close(events->lines);
     free(events);
 }
@@ -69,10 +72,9 @@ static uint64_t unix_us(void)
 }
 
 // malloc'ed; NULL: out of memory.
-static char *line_of(const struct node_event *event)
+static char *line_of(const struct node_event *event, uint64_t time_us)
 {
     char hex[GOSSIP_ID_HEX], time[48];
-    uint64_t time_us = event->time_us ? event->time_us : unix_us();
     json_t *row = json_object();
     json_object_set_new(row, "event", json_string(event->event));
     if (event->name)
@@ -101,11 +103,12 @@ static char *line_of(const struct node_event *event)
     return line;
 }
 
-static void keep(struct node_events *events, char *line)
+static void keep(struct node_events *events, char *line, uint64_t time_us)
 {
-    BASE_ASSERT(events->count == NODE_EVENTS_KEPT || !events->kept[events->next]);
-    free(events->kept[events->next]);
-    events->kept[events->next] = line;
+    BASE_ASSERT(events->count == NODE_EVENTS_KEPT || !events->kept[events->next].line);
+    free(events->kept[events->next].line);
+    events->kept[events->next].line = line;
+    events->kept[events->next].time_us = time_us;
     events->next = (events->next + 1) % NODE_EVENTS_KEPT;
     if (events->count < NODE_EVENTS_KEPT)
         events->count++;
@@ -113,12 +116,13 @@ static void keep(struct node_events *events, char *line)
 
 void node_events_write(struct node_events *events, const struct node_event *event)
 {
-    char *line = line_of(event);
+    const uint64_t time_us = event->time_us ? event->time_us : unix_us();
+    char *line = line_of(event, time_us);
     if (!line)
         return;
     if (events->lines)
         node_lines_append(events->lines, line); // logs a failure itself
-    keep(events, line);
+    keep(events, line, time_us);
 }
 
 void node_events_tell(struct node_events *events, const struct node_event *event, enum base_log_level level,
@@ -146,8 +150,18 @@ size_t node_events_count(const struct node_events *events)
     return events->count;
 }
 
+static size_t place_of(const struct node_events *events, size_t index)
+{
+    BASE_ASSERT(index < events->count);
+    return (events->next + NODE_EVENTS_KEPT - events->count + index) % NODE_EVENTS_KEPT;
+}
+
 const char *node_events_line(const struct node_events *events, size_t index)
 {
-    size_t first = (events->next + NODE_EVENTS_KEPT - events->count) % NODE_EVENTS_KEPT;
-    return events->kept[(first + index) % NODE_EVENTS_KEPT];
+    return events->kept[place_of(events, index)].line;
+}
+
+double node_events_time(const struct node_events *events, size_t index)
+{
+    return 1e-6 * (double)events->kept[place_of(events, index)].time_us;
 }

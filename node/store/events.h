@@ -1,5 +1,5 @@
 // Events of members and of this node, with times: <node.dir>/events.jsonl (one JSON object a line,
-// flushed at once), the latest lines in memory for /status, and one line each in the log. Loop's thread.
+// flushed at once), the latest lines in memory for the pages, and one line each in the log. Loop's thread.
 #ifndef NODE_STORE_EVENTS_H
 #define NODE_STORE_EVENTS_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_EVENTS_KEPT 64u
+#define NODE_EVENTS_KEPT 1024u
 
 enum node_event_flag { NODE_EVENT_UNTOLD, NODE_EVENT_FALSE, NODE_EVENT_TRUE };
 
@@ -45,5 +45,6 @@ void node_events_tell(struct node_events *events, const struct node_event *event
                       const char *line, ...) BASE_PRINTF(4, 5);
 size_t node_events_count(const struct node_events *events);                   // kept in memory
 const char *node_events_line(const struct node_events *events, size_t index); // oldest first; no newline
+double node_events_time(const struct node_events *events, size_t index);      // unix seconds
 
 #endif

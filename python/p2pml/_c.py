@@ -19,12 +19,13 @@ class Tensor(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("config_file", c_char_p), ("config_text", c_char_p), ("settings", POINTER(c_char_p)),
-                ("tensors", POINTER(Tensor)), ("n_tensors", c_size_t), ("resume", c_int), ("changes", c_int)]
+                ("tensors", POINTER(Tensor)), ("n_tensors", c_size_t), ("resume", c_int), ("changes", c_int),
+                ("examples", c_uint64)]
 
 
 class Round(ctypes.Structure):
-    _fields_ = [("steps", c_uint64), ("steps_done", c_uint64), ("pace", c_double), ("another", c_int), ("rolled_back", c_int),
-                ("saves", c_int), ("dense", c_int), ("changed", c_size_t), ("index", POINTER(c_uint32)), ("model", POINTER(c_float)),
+    _fields_ = [("steps", c_uint64), ("steps_done", c_uint64), ("pace", c_double), ("weight", c_double), ("another", c_int),
+                ("rolled_back", c_int), ("saves", c_int), ("dense", c_int), ("changed", c_size_t), ("index", POINTER(c_uint32)), ("model", POINTER(c_float)),
                 ("correction", POINTER(c_float))]
 
 

@@ -40,6 +40,7 @@ class Round(NamedTuple):
     another: int       #: the model was replaced by a member's (TAKEN), or a checkpoint's (RESTORED); else 0
     rolled_back: bool  #: NaN or infinity was given; the model is the last published one again
     changes: Optional[Tuple[Any, Any, Any]]  #: (index, added to the model, new correction), or None: anything may have changed
+    weight: float = 1.0  #: of this node's gradient: its examples over the mean of all nodes
     saves: bool = False  #: the next exchange writes a checkpoint: :meth:`Node.keep` is expected before it
 
 
@@ -152,9 +153,11 @@ class Node(Beside):
         """It was given a configuration file, which decides what the program does not."""
         return self._config is not None
 
-    def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, **settings: Any) -> "Node":
+    def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, examples: int = 0,
+             **settings: Any) -> "Node":
         """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
-        ``settings``: keys with ``__`` for the dot; those given to :func:`join` override them."""
+        ``examples``: how many this program has; it multiplies its gradients by :attr:`Round.weight`. ``settings``: keys with ``__`` for the dot;
+        those given to :func:`join` override them."""
         self._check_open(False)
         merged = {key.replace("__", "."): value for key, value in settings.items()}
         merged.update(self._settings)
@@ -165,7 +168,7 @@ class Node(Beside):
         texts = [_bytes(f"{key}={_text(value)}", key) for key, value in merged.items()]
         options = _c.Options(ctypes.sizeof(_c.Options), self._config.encode() if self._config else None, None,
                              (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume and self._has_checkpoint(merged.get("node.dir"))),
-                             int(changes))
+                             int(changes), examples)
         reason = ctypes.create_string_buffer(600)
         pointer = _c.library().open(ctypes.byref(options), reason, len(reason))
         if not pointer:
@@ -302,7 +305,7 @@ class Node(Beside):
             code = self._wait(call, into, what, timeout)
         self._check(code)
         changes = None if into.dense else self._changes(into)
-        return Round(into.steps, into.steps_done, into.pace, into.another, bool(into.rolled_back), changes, bool(into.saves))
+        return Round(into.steps, into.steps_done, into.pace, into.another, bool(into.rolled_back), changes, into.weight, bool(into.saves))
 
     def _wait(self, call: Any, into: _c.Round, what: str, timeout: Optional[float]) -> int:
         began, told, poll = time.monotonic(), False, self._poll()

@@ -29,7 +29,7 @@ _HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: Optional[int] = None, *,
            scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, buffers: str = "own",
-           state: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None, group: Any = None,
+           state: Optional[Dict[str, Any]] = None, examples: Optional[int] = None, timeout: Optional[float] = None, group: Any = None,
            patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour. None: after each step, of a model with over
@@ -40,7 +40,9 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     The nodes share the parameters that ``optimizer`` updates; if it trains only adapters, they share only these. ``buffers``: "own": buffers
     (such as the running statistics of batch norm) stay each node's own, and travel with the model to a late joiner; "average": those in
     floating point are averaged with the parameters, the same on all nodes. ``state``: a ``state_dict`` of an attachment of this model;
-    training continues from it, with its edges, and ignores the checkpoints in the node's directory. ``timeout``: seconds to wait for the
+    training continues from it, with its edges, and ignores the checkpoints in the node's directory. ``examples``: how many this node trains on (all
+    processes of a host together), where every node has examples of its own: before each step its gradients are multiplied by that number
+    over the mean of all nodes, so that every example counts alike; None: every node counts alike. ``timeout``: seconds to wait for the
     cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
     if not isinstance(node, Node):
@@ -51,6 +53,8 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         model = model.module  # the names of a model are the same on hosts with one process
     if buffers not in ("own", "average"):
         raise errors.ConfigurationError(f"buffers: found {buffers!r}, expected 'own' or 'average'")
+    if examples is not None and operator.index(examples) < 1:
+        raise errors.ConfigurationError(f"examples: found {examples}, expected how many this node trains on, at least 1")
     named = order(model, optimizer)
     _check_free(named)
     host = torchrun.within(node, group, patience)
@@ -58,7 +62,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     try:
         if state is not None:
             _restore(host, state, attachment.tensors)
-        attachment.start(every, steps, share_second_moment, timeout)
+        attachment.start(every, steps, share_second_moment, examples, timeout)
     except TimeoutError:
         attachment.abandon()
         raise TimeoutError(f"the other nodes were not ready within {timeout} s; the node is closed: join again to wait longer") from None
@@ -133,13 +137,14 @@ class Attachment(Reports):
         self._alone = 0            # steps after the node's end
         self._losses = []
 
-    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, timeout: Optional[float]) -> None:
+    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, examples: Optional[int],
+              timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
         self._total = operator.index(steps or 0)
         parameters = sum(math.prod(shape) for _, shape in self.tensors)
-        self.node.open(self.tensors, **_defaults.settings(self.node, parameters, every, shares, self._total))
+        self.node.open(self.tensors, examples=operator.index(examples or 0), **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
         if self._averaged is not None:
             self._averaged.to_vector(self.node)
@@ -166,7 +171,14 @@ class Attachment(Reports):
                 elif attachment is not None and not attachment.closed and method is Attachment._after_step:
                     attachment._alone += 1
             return hook
-        before, after = call(Attachment._before_step), call(Attachment._after_step)
+
+        def before(_: Any, arguments: Any, options: Any) -> Any:
+            attachment = me()
+            if attachment is None or not attachment.active:
+                return None
+            attachment._before_step()
+            return attachment._weigh(arguments, options)
+        after = call(Attachment._after_step)
         self.optimizer.__dict__["_p2pml"] = self  # lives as long as the optimiser
         if torch.__version__ >= _HOOKS:  # type: ignore[operator, unused-ignore]
             self._undo = [self.optimizer.register_step_pre_hook(before).remove, self.optimizer.register_step_post_hook(after).remove]
@@ -177,7 +189,7 @@ class Attachment(Reports):
         original = self.optimizer.step
 
         def step(*arguments: Any, **options: Any) -> Any:
-            before()
+            arguments, options = before(self.optimizer, arguments, options) or (arguments, options)
             result = original(*arguments, **options)
             after()
             return result
@@ -204,6 +216,31 @@ class Attachment(Reports):
             self._take_interrupted()
         except errors.Ended as why:
             self._end(str(why))
+
+    def _weigh(self, arguments: Tuple[Any, ...], options: Dict[str, Any]) -> Any:
+        """Multiplies the gradients by this node's weight. Those that a step's closure computes are multiplied after it: None, or the arguments
+        with such a closure."""
+        weight = self._round.weight if self._round else 1.0
+
+        def multiply() -> None:
+            with torch.no_grad():
+                for p in self._flat.params:
+                    if p.grad is not None:
+                        p.grad.mul_(weight)
+
+        def weighed(closure: Callable[[], Any]) -> Callable[[], Any]:
+            def call() -> Any:
+                loss = closure()
+                multiply()
+                return loss
+            return call
+        if weight == 1.0:
+            return None
+        if callable(options.get("closure")) or any(callable(a) for a in arguments):
+            return (tuple(weighed(a) if callable(a) else a for a in arguments),
+                    {key: weighed(a) if callable(a) else a for key, a in options.items()})
+        multiply()
+        return None
 
     def _after_step(self) -> None:
         self._strange = 0

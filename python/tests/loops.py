@@ -38,9 +38,9 @@ class Loop(unittest.TestCase):
             model(torch.ones(4, 3)).pow(2).sum().backward()
             optimizer.step()
 
-    def together(self, programs, every, settings=(), **more):
+    def together(self, programs, every, settings=(), arguments=(), **more):
         """Runs each of ``programs`` in a thread. A program is a generator: it first yields (model, optimiser), then trains.
-        ``settings``: keys of the nodes; ``more``: arguments of attach."""
+        ``settings``: keys of the nodes; ``more``: arguments of attach, ``arguments``: those of each."""
         ports = free_ports(len(programs))
         torch.manual_seed(1)  # one after the other: the threads share torch's generator
         loops = [program(i) for i, program in enumerate(programs)]
@@ -51,7 +51,7 @@ class Loop(unittest.TestCase):
             others = ",".join(f"127.0.0.1:{port}" for k, port in enumerate(ports) if k != i)
             node = self.join(str(i), peers=others, listen=f"127.0.0.1:{ports[i]}", node__start_timeout="300s", **dict(settings))
             try:
-                attachments[i] = p2pml.attach(node, *models[i], every=every, **more)
+                attachments[i] = p2pml.attach(node, *models[i], every=every, **more, **dict(arguments[i] if arguments else ()))
                 for _ in loops[i]:
                     pass
             except BaseException as error:

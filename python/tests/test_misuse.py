@@ -36,6 +36,14 @@ class Misuse(Loop):
             self.assertFalse(node.lent)
         self.assertEqual(node.exchange(5, 0.1).steps_done, 5)
 
+    def test_no_examples(self):
+        model, optimizer = small()
+        for i, examples in enumerate((0, -1)):
+            with self.subTest(examples), self.assertRaisesRegex(p2pml.ConfigurationError, "examples: found"):
+                p2pml.attach(self.join(str(i)), model, optimizer, examples=examples)
+        with self.assertRaises(TypeError):
+            p2pml.attach(self.join("half"), model, optimizer, examples=1.5)
+
     def test_steps_beyond_the_end_end_it(self):
         node = self.join(train__steps=20).open([("w", (3,))], average__local_steps=5)
         node.start()

@@ -31,7 +31,11 @@ class Pages(Loop):
         self.assertEqual(said.getvalue().count(node.page), 1, said.getvalue())
         self.assertIsNone(status["steps"])  # the page then says "step 20, trains until it is stopped"
         self.assertIsNone(status["left_s"])
+        told = json.loads(self.get(node, "rounds/5"))
         self.assertIn("trains until it is stopped", self.get(node, "page.js"))
+        with open(os.path.join(self.folder, "node", "metrics.jsonl"), encoding="utf-8") as f:  # p2pml why reads either
+            rows = [json.loads(line) for line in f]
+        self.assertEqual(told["rows"], [row for row in rows if 4 <= row["round"] <= 6])
 
     def test_a_node_without_a_page_prints_nothing(self):
         said = io.StringIO()

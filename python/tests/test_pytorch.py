@@ -125,6 +125,34 @@ class InOneProcess(Loop):
             self.assertTrue(all(bool(torch.isfinite(p).all()) for p in model.parameters()), at)
         self.assertGreater(at, 30)  # lines there are
 
+    def weigh(self, by_closure):
+        found = {}
+
+        def program(i):
+            model = torch.nn.Linear(2, 1, bias=False)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            yield model, optimizer
+            attachment = optimizer._p2pml
+            for _ in range(30):
+                def closure():
+                    optimizer.zero_grad()
+                    loss = (model(torch.ones(1, 2)) * (1 if i else -1)).sum()
+                    loss.backward()  # a gradient of 1 for each
+                    return loss
+                if not by_closure:
+                    closure()
+                weight = attachment._round.weight
+                optimizer.step(*[closure] * by_closure)
+                found[i] = weight, model.weight.grad.abs().tolist()
+        self.together([program] * 2, every=1, arguments=[{"examples": 30}, {"examples": 10}])
+        self.assertEqual(found, {0: (1.5, [[1.5, 1.5]]), 1: (0.5, [[0.5, 0.5]])})
+
+    def test_gradients_count_by_examples(self):
+        self.weigh(by_closure=False)
+
+    def test_gradients_of_a_closure_count_by_examples(self):
+        self.weigh(by_closure=True)  # as Lightning calls step
+
     def test_half_precision_has_a_master(self):
         model = torch.nn.Linear(3, 2).to(torch.bfloat16)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

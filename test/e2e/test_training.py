@@ -1,5 +1,6 @@
 """Clusters that train to the end: two and four nodes, one that dies, one that is stopped and resumes."""
 
+import contextlib
 import json
 import os
 import re
@@ -326,15 +327,17 @@ class Training(ClusterTest):
         self.assertEqual(node.rows()[-1]["state"], "stopped")
 
     def test_a_second_sigint_ends_at_once_after_a_second(self):
-        node = self.node("alone", 0, train__steps=0, average__local_steps=1000000, train__eval_rounds=0)  # a round of minutes
+        node = self.node("alone", 0, free_ports(1)[0], train__steps=0, average__local_steps=1000000, train__eval_rounds=0)  # a round of minutes
         node.start()
         node.wait_log("training begins")
+        wait_until(lambda: self.status(node)["state"] == "training", "its first steps")  # told before they begin: now only their end could stop it
         begun = time.monotonic()
         node.signal(signal.SIGINT)
         node.wait_log("writing the last checkpoint")
-        while node.process.poll() is None:
-            time.sleep(0.1)  # the scenario: somebody who presses Ctrl-C again and again
+        while node.process.poll() is None:  # somebody presses Ctrl-C again and again
             node.signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                node.process.wait(0.1)
         self.assertGreater(time.monotonic() - begun, 0.9)
         self.assertEqual(node.process.returncode, 1)
 

@@ -63,6 +63,7 @@ struct wish {
     int port, peer;   // peer 0: none
     size_t rows;      // 0: ROWS
     int resume, changes;
+    uint64_t examples;
     const char *more[4]; // settings
 };
 
@@ -83,7 +84,8 @@ static inline p2pml_node *open_node(const struct wish *w)
                                           .tensors = &tensor,
                                           .n_tensors = 1,
                                           .resume = w->resume,
-                                          .changes = w->changes};
+                                          .changes = w->changes,
+                                          .examples = w->examples};
     p2pml_node *node = p2pml_open(&options, why, sizeof why);
     if (!node)
         fail_msg("%s", why);

@@ -213,6 +213,8 @@ static void a_partition_heals_by_itself(void **s)
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(totals(i).alive, i < 4 ? 4 : 6);
         assert_int_equal(totals(i).minority, i < 4);
+        assert_int_equal(totals(i).here, i < 4 ? 4 : 6);
+        assert_int_equal(totals(i).here + totals(i).gone, 10);
     }
     member_net_run(&net, 300 * SECOND);
     member_net_partition(&net, 4, false);

@@ -406,6 +406,57 @@ static void a_node_that_failed_or_diverged_is_named(void **state)
     free(table);
 }
 
+static void a_node_whose_record_was_cut_off_did_not_idle(void **state)
+{
+    struct world *w = *state;
+    struct lab_node *node = &w->cluster.nodes[1];
+    give_rows(w);
+    for (size_t i = 0; i < 3; i++)
+        w->cluster.nodes[i].tail.row.exchanges = 1000000;
+    node->process = (struct lab_process){.pid = 77, .status = W_EXITCODE(1, 0)};
+    node->tail.row.own_steps = node->tail.row.step = 1; // of more
+    strcpy(node->tail.row.state, "training");
+    assert_null(lab_shortfall_text(&w->cluster, &w->bench.view));
+    expect_text(
+        lab_trouble_text(&w->cluster),
+        "node-01 ended with exit status 1 (its metrics.jsonl ends at step 1, so its figures are old; a full "
+        "disk?)");
+    node->process.status = 0;
+    expect_text(lab_trouble_text(&w->cluster),
+                "node-01 (its metrics.jsonl ends at step 1, so its figures are old; a full disk?)");
+    node->process.status = SIGKILL; // then the line says what it had done
+    free(lab_trouble_text(&w->cluster));
+    char *text = lab_shortfall_text(&w->cluster, &w->bench.view);
+    expect(text, "node-01 took 1 of");
+    free(text);
+    node->process.status = 0;
+    strcpy(node->tail.row.state, "finished");
+    assert_null(lab_trouble_text(&w->cluster));
+}
+
+static void a_summary_that_is_not_there_is_not_named(void **state)
+{
+    struct world *w = *state;
+    struct lab_summary summary;
+    char *table = NULL;
+    size_t bytes;
+    give_rows(w);
+    free(summary_text(w, &summary, &table));
+    free(table);
+    struct lab_history histories[LAB_NODES_MAX];
+    lab_histories_read(&w->cluster, histories);
+    summary.histories = histories;
+    summary.unwritten = true;
+    FILE *out = open_memstream(&table, &bytes);
+    assert_non_null(out);
+    lab_summary_print(&summary, out);
+    fclose(out);
+    expect(table, "/summary.json could not be written");
+    assert_null(strstr(table, "all numbers are in"));
+    lab_histories_free(histories);
+    free(table);
+}
+
 static void nodes_that_keep_their_own_models_are_named(void **state)
 {
     struct world *w = *state;
@@ -543,6 +594,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(file_and_table_have_the_same_values, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_node_that_adopted_its_progress_is_named, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_node_that_failed_or_diverged_is_named, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(a_node_whose_record_was_cut_off_did_not_idle, make_world,
+                                        remove_world),
+        cmocka_unit_test_setup_teardown(a_summary_that_is_not_there_is_not_named, make_world, remove_world),
         cmocka_unit_test_setup_teardown(nodes_that_keep_their_own_models_are_named, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_model_that_knows_nothing_is_named, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_mean_of_some_models_says_so, make_world, remove_world),

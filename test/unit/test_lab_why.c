@@ -127,7 +127,7 @@ static void a_round_with_exchanges(void **state)
     has(text, "It met bob (as the plan says) and cyd.\n");
     has(text, "It waited for nobody.\n");
     has(text, "It sent 1 request, and answered 2.\n");
-    has(text, "It computed 4 steps, loss 0.5.\n");
+    has(text, "It has computed 4 steps so far, loss 0.5.\n");
     has(text, "00:16:39.000 bob has joined\n");
     has(text, "join: cyd\n"); // an event without a text
     lacks(text, "is dead");   // of the next round
@@ -210,41 +210,137 @@ static void what_is_not_there_is_said(void **state)
     refused(directory, 0, "no line of a round");
 }
 
-static const char status[] =
-    "{\"id\":\"" ADA ADA ADA ADA "\",\"members\":[{\"id\":\"" BOB BOB BOB BOB "\",\"name\":\"bob\"}],"
-    "\"wait\":{\"reason\":\"partner\",\"for\":\"bob\"},\"events\":[{\"time\":1,\"event\":\"start\",\"text\":"
-    "\"training begins\"}],\"latest_round\":";
+static void a_clock_that_was_set_back(void **state)
+{
+    (void)state;
+    static const struct row back[] = {
+        {.time = "1000.0", .round = 1, .step = 4, .own_steps = 4, .exchanges = 1},
+        {.time = "1001.0", .round = 2, .step = 8, .own_steps = 8, .exchanges = 2},
+        {.time = "400.5", .round = 3, .step = 12, .own_steps = 12, .exchanges = 3}};
+    put_file("metrics.jsonl", back, 3, "");
+    for (uint64_t round = 2; round <= 3; round++) {
+        char *text = told(round);
+        has(text,
+            "The clock of its host was set back by 600 s: which changes of the graph belong to this round");
+        lacks(text, "After this round");
+        lacks(text, "Nothing changed");
+        lacks(text, " -");
+        free(text);
+    }
+}
+
+// The answer of a page about rows [from, until).
+static char *page_of(size_t from, size_t until, const char *list, const char *events_from)
+{
+    char *page = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&page, &bytes);
+    assert_non_null(out);
+    fputs("{\"first\":1,\"last\":9,\"rows\":[", out);
+    for (size_t i = from; i < until; i++) {
+        fputs(i > from ? "," : "", out);
+        print_row(&rows[i], out);
+    }
+    fprintf(out,
+            "],\"events\":[%s],\"events_from\":%s,\"names\":{\"" BOB "\":\"bob\"},"
+            "\"wait\":{\"reason\":\"partner\",\"for\":\"bob\"}}",
+            list, events_from);
+    assert_int_equal(fclose(out), 0);
+    return page;
+}
+
+static char *told_of_page(char *page, uint64_t round)
+{
+    struct why_story story;
+    struct base_reason why = {""};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_non_null(out);
+    if (why_story_of_page("host:1", page, round, &story, &why))
+        fail_msg("%s", why.text);
+    why_tell(&story, out);
+    assert_int_equal(fclose(out), 0);
+    why_story_free(&story);
+    free(page);
+    return text;
+}
 
 static void a_running_node(void **state)
 {
     (void)state;
-    struct why_story story;
-    struct base_reason why = {""};
-    char *text = NULL, *page = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&page, &bytes);
-    assert_non_null(out);
-    fputs(status, out);
-    print_row(&rows[0], out);
-    fputs("}", out);
-    assert_int_equal(fclose(out), 0);
-    assert_int_equal(why_story_of_status(page, &story, &why), BASE_OK);
-    out = open_memstream(&text, &bytes);
-    assert_non_null(out);
-    why_tell(&story, out);
-    assert_int_equal(fclose(out), 0);
-    has(text, "It met bob (as the plan says) and the node with the id " CYD ".\n");
-    has(text, "It has computed 4 steps so far, loss 0.5.\n");
-    has(text, "Its latest events:\n  00:00:01.000 training begins\n");
+    static const char join[] = "{\"time\":1000.1,\"event\":\"join\",\"text\":\"dan has joined\"}";
+    char *text = told_of_page(page_of(3, 4, join, "null"), 0);
+    has(text, "It was to meet bob, but did not");
+    has(text, "It has computed 12 steps so far, loss 0.5.\n");
+    has(text, "dan has joined\n");
     has(text, "Now it waits for bob, which was behind.\n");
     free(text);
-    free(page);
+    text = told_of_page(page_of(0, 2, join, "null"), 1);
+    has(text, "It met bob (as the plan says) and the node with the id " CYD ".\n");
+    has(text, "Nothing changed in the graph.\n"); // it joined after that round
+    lacks(text, "Now it waits");
+    free(text);
+}
+
+// The directory has more lines than the page sends.
+static void a_page_says_what_the_directory_says(void **state)
+{
+    (void)state;
+    static const char events_of_2[] =
+        "{\"time\":999.1,\"event\":\"join\",\"member\":\"cyd\",\"id\":\"" CYD CYD CYD CYD "\"},"
+        "{\"time\":1000.2,\"event\":\"dead\",\"member\":\"cyd\",\"text\":\"cyd is dead (its process has "
+        "ended)\"}";
+    char *here = told(2), *there = told_of_page(page_of(0, 3, events_of_2, "null"), 2);
+    assert_string_equal(here, there);
+    free(here);
+    free(there);
+}
+
+static void events_that_are_gone_are_not_called_none(void **state)
+{
+    (void)state;
+    char *text = told_of_page(page_of(0, 3, "", "1000.2"), 2);
+    has(text, "Events before 00:16:40.200 are not kept.\n");
+    lacks(text, "Nothing changed");
+    free(text);
+    text = told_of_page(page_of(0, 3, "", "1,\"set_back\":3600.2"), 2);
+    has(text, "was set back by 3600 s");
+    lacks(text, "Nothing changed");
+    free(text);
+    text = told_of_page(page_of(0, 3, "", "999"), 2);
+    has(text, "Nothing changed in the graph.\n");
+    free(text);
+}
+
+static void refused_page(const char *page, uint64_t round, enum base_error error, const char *reason)
+{
+    struct why_story story;
+    struct base_reason why = {""};
+    assert_int_equal(why_story_of_page("host:1", page, round, &story, &why), error);
+    has(why.text, reason);
     why_story_free(&story);
-    assert_int_equal(why_story_of_status("{}", &story, &why), BASE_EFORMAT);
-    why_story_free(&story);
-    assert_int_equal(why_story_of_status("{\"id\":\"0a\",\"latest_round\":null}", &story, &why),
-                     BASE_ENOTFOUND);
-    why_story_free(&story);
+}
+
+static void wrong_answers_of_a_page(void **state)
+{
+    (void)state;
+    refused_page("", 1, BASE_EFORMAT, "no answer of a p2pml-node about its rounds");
+    refused_page("[1,2]", 1, BASE_EFORMAT, "no answer of a p2pml-node");
+    refused_page("{\"rows\":{\"round\":1}}", 1, BASE_EFORMAT, "no answer of a p2pml-node");
+    refused_page("{\"rows\":[]}", 0, BASE_ENOTFOUND, "'host:1' has no line of a round yet");
+    refused_page("{\"first\":40,\"last\":1063,\"rows\":[],\"wait\":{}}", 7, BASE_ENOTFOUND,
+                 "no line of round 7: its lines are of rounds 40 to 1063");
+    refused_page("{\"first\":40,\"last\":1063,\"rows\":[],\"wait\":{}}", 7, BASE_ENOTFOUND, "(node.dir)");
+    refused_page("{\"first\":1,\"last\":9,\"rows\":[3,null,{\"round\":-1},{\"round\":\"7\"}]}", 7,
+                 BASE_ENOTFOUND, "no line of round 7");
+    char *text =
+        told_of_page(strdup("{\"rows\":[{\"round\":7,\"state\":\"training\",\"met\":\"x\",\"waits\":4,"
+                            "\"met_count\":{},\"partner\":1}],\"events\":{},\"names\":[],\"wait\":[],"
+                            "\"events_from\":\"x\"}"),
+                     7);
+    has(text, "round 7");
+    free(text);
 }
 
 int main(void)
@@ -256,7 +352,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_latest_round_with_its_end, begin, end),
         cmocka_unit_test_setup_teardown(a_restarted_process_counts_from_zero, begin, end),
         cmocka_unit_test_setup_teardown(what_is_not_there_is_said, begin, end),
+        cmocka_unit_test_setup_teardown(a_clock_that_was_set_back, begin, end),
         cmocka_unit_test(a_running_node),
+        cmocka_unit_test_setup_teardown(a_page_says_what_the_directory_says, begin, end),
+        cmocka_unit_test(events_that_are_gone_are_not_called_none),
+        cmocka_unit_test(wrong_answers_of_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,52 @@ static void test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart(void **s
     }
 }
 
+// Own minima 1 and -1; with 30 and 10 examples that of all is 0.5.
+static void test_gradients_count_by_examples(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    const struct wish w[2] = {
+        {.name = "more", .port = port, .peer = other, .examples = 30, .more = {"average.mode=sync"}},
+        {.name = "fewer", .port = other, .peer = port, .examples = 10, .more = {"average.mode=sync"}}};
+    p2pml_node *const node[2] = {open_node(&w[0]), open_node(&w[1])};
+    struct p2pml_round round[2];
+    start_both(node[0], node[1], &round[1]);
+    round[0] = round[1];
+    for (int i = 0; i < 300; i++) {
+        for (int k = 0; k < 2; k++) {
+            float *x = p2pml_vector(node[k], P2PML_MODEL, NULL);
+            const float *c = p2pml_vector(node[k], P2PML_CORRECTION, NULL);
+            for (int j = 0; j < D; j++)
+                x[j] += rate * ((float)round[k].weight * ((k ? -1 : 1) - x[j]) + c[j]);
+            assert_int_equal(p2pml_round_begin(node[k], 1, rate, NAN), P2PML_OK);
+        }
+        assert_int_equal(p2pml_round_end(node[0], WAIT_MS, &round[0]), P2PML_OK);
+        assert_int_equal(p2pml_round_end(node[1], WAIT_MS, &round[1]), P2PML_OK);
+    }
+    assert_float_equal(round[0].weight, 1.5, 1e-9);
+    assert_float_equal(round[1].weight, 0.5, 1e-9);
+    char *status = p2pml_status(node[0]);
+    assert_non_null(strstr(status, "\"weight\": 1.5"));
+    assert_non_null(strstr(status, "\"examples\": 10"));
+    free(status);
+    for (int k = 0; k < 2; k++)
+        assert_float_equal(p2pml_vector(node[k], P2PML_MODEL, NULL)[7], 0.5, 0.05);
+    p2pml_close(node[0]);
+    p2pml_close(node[1]);
+}
+
+static void test_a_configured_weight_is_told(void **state)
+{
+    (void)state;
+    struct p2pml_round round;
+    p2pml_node *node = open_node(
+        &(struct wish){.name = "given", .port = free_port(), .examples = 9, .more = {"train.weight=3"}});
+    assert_int_equal(p2pml_start(node, WAIT_MS, &round), P2PML_OK);
+    assert_float_equal(round.weight, 3, 1e-9);
+    p2pml_close(node);
+}
+
 // Models and corrections of two nodes.
 struct two {
     float model[2][D], correction[2][D];
@@ -440,6 +486,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_nodes_meet_in_the_middle_and_go_on_after_a_restart),
+        cmocka_unit_test(test_gradients_count_by_examples),
+        cmocka_unit_test(test_a_configured_weight_is_told),
         cmocka_unit_test(test_a_program_that_leaves_and_resumes_changes_no_bit),
         cmocka_unit_test(test_the_changes_are_all_that_changed),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),

@@ -104,7 +104,9 @@ static void each_condition_is_reported(void **state)
     s.still_ns = 125 * S;
     expect(&s, NODE_STALLED, "No step for 2 min 5 s");
     s.membership.minority = true;
-    expect(&s, NODE_MINORITY, "3 of 3 are here. It continues to train");
+    s.membership.here = 1; // of those that take part, by which it is a minority; 3 members are here
+    s.membership.gone = 2;
+    expect(&s, NODE_MINORITY, "do not answer: 1 of 3 are here. It continues to train");
     s.membership.cut_off = true;
     s.progress.state = "paused";
     expect(&s, NODE_MINORITY,

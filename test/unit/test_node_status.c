@@ -19,6 +19,7 @@ struct world {
     struct node_status_entry entry;
     struct gossip_missing missing;
     struct node_events *events;
+    struct node_rounds *rounds;
 };
 
 static void make_members(struct world *w, const struct gossip_id *peer)
@@ -62,6 +63,7 @@ static void make_status(struct world *w)
         .id = {{1}},
         .directory = "/data/one",
         .parameters = 203530,
+        .weight = 0.25,
         .settings = {.profile = "lan", .local_steps = 4},
         .steps = 128,
         .sent_per_s = 2048,
@@ -95,6 +97,7 @@ static void make_status(struct world *w)
         .missing = &w->missing,
         .n_missing = 1,
         .events = w->events,
+        .rounds = w->rounds,
         .edges = &w->edge,
         .n_edges = 1};
 }
@@ -112,6 +115,9 @@ static int make_world(void **state)
                                           .shown = {.state = GOSSIP_ENTRY_MEMBER, .known = true, .id = peer}};
     w->missing = (struct gossip_missing){.peer = peer, .since_ns = 2000000000};
     node_events_tell(w->events, &event, BASE_LOG_INFO, "two may be dead");
+    w->rounds = node_rounds_create();
+    if (!w->rounds)
+        return -1;
     make_members(w, &peer);
     w->edge = (struct node_status_edge){.edge = {.peer = peer,
                                                  .state = GOSSIP_EDGE_LIVE,
@@ -136,6 +142,7 @@ static int free_world(void **state)
 {
     struct world *w = *state;
     node_events_close(w->events);
+    node_rounds_destroy(w->rounds);
     free(w);
     return 0;
 }
@@ -157,25 +164,14 @@ static void expect_in_json(const struct world *w, const char *const parts[], siz
 
 static void json_has_the_state_of_the_node(void **state)
 {
-    static const char *const parts[] = {"\"name\": \"one\"",
-                                        "\"id\": \"01000000",
-                                        "\"cluster\": \"p2pml\"",
-                                        "\"version\": \"0.1.0\"",
-                                        "\"state\": \"training\"",
-                                        "\"round\": 7",
-                                        "\"own_steps\": 20",
-                                        "\"own_examples\": 640",
-                                        "\"step\": 28",
-                                        "\"loss\": 0.5",
-                                        "\"accuracy\": null",
-                                        "\"consensus\": null",
-                                        "\"parameters\": 203530",
-                                        "\"vector\": 814120",
-                                        "\"trainer\": 2442360",
-                                        "\"exchange\": 4070600",
-                                        "\"model\": \"mlp 784-256-10\"",
-                                        "\"bytes_sent\": 123456",
-                                        "\"uptime_s\": 2.5"};
+    static const char *const parts[] = {
+        "\"name\": \"one\"",      "\"id\": \"01000000",      "\"cluster\": \"p2pml\"",
+        "\"version\": \"0.1.0\"", "\"state\": \"training\"", "\"round\": 7",
+        "\"own_steps\": 20",      "\"own_examples\": 640",   "\"step\": 28",
+        "\"loss\": 0.5",          "\"accuracy\": null",      "\"consensus\": null",
+        "\"parameters\": 203530", "\"weight\": 0.25",        "\"vector\": 814120",
+        "\"trainer\": 2442360",   "\"exchange\": 4070600",   "\"model\": \"mlp 784-256-10\"",
+        "\"bytes_sent\": 123456", "\"uptime_s\": 2.5"};
 
     expect_in_json(*state, parts, sizeof parts / sizeof *parts);
 }
@@ -248,6 +244,67 @@ static void json_has_edges_and_the_condition(void **state)
 }
 
 // Unix times have ten digits before the point.
+static json_t *round_told(const struct world *w, uint64_t round)
+{
+    char *text = node_status_round(&w->status, round);
+    json_t *told = json_loads(text ? text : "", 0, NULL);
+    assert_non_null(told);
+    free(text);
+    return told;
+}
+
+static size_t events_told(const struct world *w, uint64_t round)
+{
+    json_t *told = round_told(w, round);
+    const size_t count = json_array_size(json_object_get(told, "events"));
+    json_decref(told);
+    return count;
+}
+
+static void a_round_has_its_lines_names_and_events(void **state)
+{
+    struct world *w = *state;
+    struct node_event event = {.event = "join", .name = "three", .time_us = 1700000005 * UINT64_C(1000000)};
+    node_events_write(w->events, &event);
+    node_rounds_put(w->rounds, 6, 1700000001.123456, "{\"round\":6,\"time\":1700000001.123456}");
+    node_rounds_put(w->rounds, 7, 1700000009, "{\"round\":7,\"met\":[\"0200000000000000\"]}");
+    json_t *told = round_told(w, 7), *rows = json_object_get(told, "rows");
+    assert_int_equal(json_integer_value(json_object_get(told, "first")), 6);
+    assert_int_equal(json_integer_value(json_object_get(told, "last")), 7);
+    assert_int_equal(json_array_size(rows), 2);
+    assert_float_equal(json_real_value(json_object_get(json_array_get(rows, 0), "time")), 1700000001.123456,
+                       1e-6);
+    assert_int_equal(json_object_size(json_object_get(told, "names")), 1); // of those that the rows name
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(told, "names"), "0200000000000000")), "two");
+    assert_true(json_is_null(json_object_get(told, "events_from")));
+    assert_true(json_is_object(json_object_get(told, "wait")));
+    json_decref(told);
+    assert_int_equal(events_told(w, 7), 2); // after the line before it: the other one is of today
+    assert_int_equal(events_told(w, 6), 1); // up to the line after it
+    told = round_told(w, 5);
+    assert_int_equal(json_array_size(json_object_get(told, "rows")), 0);
+    json_decref(told);
+}
+
+static void it_says_from_when_on_events_are_kept(void **state)
+{
+    struct world *w = *state;
+    struct node_event event = {.event = "join", .name = "three"};
+    for (unsigned i = 1; i <= NODE_EVENTS_KEPT + 1; i++) {
+        event.time_us = i * UINT64_C(1000000);
+        node_events_write(w->events, &event);
+    }
+    json_t *told = round_told(w, 0);
+    assert_float_equal(json_number_value(json_object_get(told, "events_from")), 2, 1e-9);
+    json_decref(told);
+    char *text = node_status_json(&w->status); // which has fewer
+    json_t *status = json_loads(text, 0, NULL);
+    assert_in_range(json_array_size(json_object_get(status, "events")), 1, NODE_EVENTS_KEPT / 2);
+    json_decref(status);
+    free(text);
+}
+
 static void times_of_events_are_not_rounded(void **state)
 {
     struct world *w = *state;
@@ -333,6 +390,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(json_has_the_state_of_the_node, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_members_entries_and_events, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_edges_and_the_condition, make_world, free_world),
+        cmocka_unit_test_setup_teardown(a_round_has_its_lines_names_and_events, make_world, free_world),
+        cmocka_unit_test_setup_teardown(it_says_from_when_on_events_are_kept, make_world, free_world),
         cmocka_unit_test_setup_teardown(times_of_events_are_not_rounded, make_world, free_world),
         cmocka_unit_test_setup_teardown(metrics_keep_the_text_format, make_world, free_world),
         cmocka_unit_test_setup_teardown(names_are_never_markup, make_world, free_world),
