@@ -3,41 +3,23 @@
 #include "lab/record/directory.h"
 #include "lab/top/fetch.h"
 #include "lab/why/story.h"
+#include "node/config/config.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
-
-#define LOOK_MS 100
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static enum base_error ask(const char *address, struct why_story *story, struct base_reason *why)
 {
-    struct lab_top_fetch fetch;
-    const char *body = NULL;
-    enum lab_top_outcome outcome = LAB_TOP_UNDER_WAY;
-    if (!lab_top_fetch_begin(&fetch, address, "/status", now()))
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    if (node_address_parse(address, host, &port, why))
         return base_fail(why, BASE_ENOTFOUND,
                          "'%s' is neither the directory of a node nor HOST:PORT of a node's pages", address);
-    while (outcome == LAB_TOP_UNDER_WAY) {
-        struct pollfd ready = {.fd = fetch.socket, .events = lab_top_fetch_events(&fetch)};
-        if (poll(&ready, 1, LOOK_MS) < 0 && errno != EINTR)
-            break;
-        outcome = lab_top_fetch_step(&fetch, ready.revents, now(), &body);
-    }
-    const enum base_error error = outcome == LAB_TOP_ANSWERED
-                                      ? why_story_of_status(body, story, why)
-                                      : base_fail(why, BASE_EIO, "no answer from %s", address);
-    lab_top_fetch_end(&fetch);
+    char *text = lab_top_get(address, "/status");
+    const enum base_error error =
+        text ? why_story_of_status(text, story, why) : base_fail(why, BASE_EIO, "no answer from %s", address);
+    free(text);
     return error;
 }
 
