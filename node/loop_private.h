@@ -99,6 +99,7 @@ void node_loop_drop_statistics(struct node_loop *loop); // a model has arrived, 
 void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
 void node_loop_say_apart(struct node_loop *loop); // the models stay apart
+void node_loop_say_rates(struct node_loop *loop, const struct gossip_edge_info *edge); // so do learning rates
 
 // loop_glance.c
 void node_loop_note_progress(struct node_loop *loop); // it has changed

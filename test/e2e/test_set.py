@@ -125,6 +125,19 @@ class Set(ClusterTest):
         self.assertIn(round(rates[max(rates)], 7), (0.02, 0.03))
         self.end(nodes)
 
+    def test_a_joiner_with_another_rate_is_told_on_both_ends(self):
+        self.ports = free_ports(8)
+        nodes = [self.start(i, train__rate=0.001) for i in range(3)]
+        for node in nodes:
+            node.wait_rows(20)
+        late = self.start(3, train__rate=0.5)
+        nodes.append(late)
+        late.wait_log(r"warn .*rates the learning rate of this node is (4\d\d|5\d\d) times that of n[012]: ")
+        wait_until(lambda: any("rates the learning rate of n3 is" in node.log() for node in nodes[:3]), "a word of a member")
+        for node in nodes[:3]:
+            self.assertNotRegex(node.log(), r"rates the learning rate of n[012] ")
+        self.end(nodes)
+
     def request(self, node, method, path, body=None, **headers):
         request = urllib.request.Request(f"http://{self.address(node)}{path}", data=body, method=method, headers=headers)
         try:
