@@ -138,8 +138,12 @@ static enum base_error make_http(struct node_loop *loop, int *listener)
 {
     if (*listener < 0)
         return BASE_OK;
-    struct node_http_options options = {
-        .base = loop->base, .listener = *listener, .answer = node_loop_answer, .owner = loop};
+    struct node_http_options options = {.base = loop->base,
+                                        .listener = *listener,
+                                        .answer = node_loop_answer,
+                                        .set = node_loop_set,
+                                        .owner = loop};
+    node_loop_make_token(loop);
     enum base_error error = node_http_create(&options, &loop->http);
     if (!error)
         *listener = -1;
@@ -196,8 +200,8 @@ static enum base_error make_parts(struct node_loop *loop, struct node_ports *por
     if (error)
         return base_fail(why, error, "out of memory, threads or descriptors for the event loop");
     error = make_cluster(loop, ports, why);
-    if (!error && node_loop_make_life(loop))
-        error = base_fail(why, BASE_ENOMEM, "no memory for the life of the node");
+    if (!error)
+        error = node_loop_make_life(loop, why);
     return error;
 }
 
@@ -284,6 +288,7 @@ void node_loop_destroy(struct node_loop *loop)
     node_backlog_destroy(loop->backlog);
     if (loop->base)
         event_base_free(loop->base);
+    free(loop->directory);
     free(loop->taken);
     free(loop->edges);
     node_rates_destroy(loop->step_rates);

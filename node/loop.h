@@ -40,6 +40,7 @@ struct node_loop_options {
     uint64_t rows;
     uint64_t first_model; // digest of the weights it begins with; 0: resumed
     bool resumed;         // from a checkpoint: this node's state is complete
+    bool program;         // a program of the user's own trains
     bool joins; // takes settings of a cluster that trains already: node_loop_run may return NODE_LOOP_JOINS
     bool told_shard; // ... and its shard is one of them: it takes another if a second node has taken the same
     bool signals;    // SIGTERM, SIGINT and SIGHUP are handled

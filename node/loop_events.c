@@ -126,9 +126,21 @@ void node_loop_consider(struct node_loop *loop)
 
 // -- from the other threads
 
+static float rates_before(const struct node_loop *loop, const struct gossip_id *peer)
+{
+    for (size_t i = 0; i < loop->n_edges; i++)
+        if (gossip_id_compare(&loop->edges[i].peer, peer) == 0)
+            return loop->edges[i].rates;
+    return 0;
+}
+
 static void take_edges(struct node_loop *loop, struct node_message *message)
 {
     BASE_ASSERT(message->n_bytes % sizeof *loop->edges == 0);
+    const struct gossip_edge_info *fresh = (const struct gossip_edge_info *)(const void *)message->bytes;
+    for (size_t i = 0; i < message->n_bytes / sizeof *fresh; i++)
+        if (fresh[i].rates > 0 && rates_before(loop, &fresh[i].peer) <= 0)
+            node_loop_say_rates(loop, &fresh[i]);
     free(loop->edges);
     loop->edges = (struct gossip_edge_info *)(void *)message->bytes; // malloc'ed, hence aligned
     loop->n_edges = message->n_bytes / sizeof *loop->edges;

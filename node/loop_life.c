@@ -97,6 +97,10 @@ static void act(struct node_loop *loop, const struct gossip_life_action *action)
         loop->options.greeting.begun = 1;
         post_order(loop, action);
         break;
+    case GOSSIP_LIFE_SETTING:
+        node_loop_take_setting(loop, action);
+        post_order(loop, action);
+        break;
     case GOSSIP_LIFE_FETCH_AGAIN:
     case GOSSIP_LIFE_PAUSE:
     case GOSSIP_LIFE_STOP_AT:
@@ -131,7 +135,7 @@ void node_loop_act(struct node_loop *loop, const struct gossip_life_action *acti
 
 // -- making
 
-enum base_error node_loop_make_life(struct node_loop *loop)
+enum base_error node_loop_make_life(struct node_loop *loop, struct base_reason *why)
 {
     struct gossip_life_options options = node_config_life(loop->options.config);
     options.self = loop->options.identity->id;
@@ -143,8 +147,11 @@ enum base_error node_loop_make_life(struct node_loop *loop)
     options.behind = loop->options.behind;
     options.told_shard = loop->options.told_shard;
     options.now_ns = node_clock_ns();
+    enum base_error error = node_loop_read_settings(loop, &options, why);
+    if (error)
+        return error;
     struct gossip_control *control = node_cluster_control(loop->cluster);
-    enum base_error error = gossip_control_begin(control, &options);
+    error = gossip_control_begin(control, &options);
     loop->life = gossip_control_life(control);
-    return error;
+    return error ? base_fail(why, error, "no memory for the life of the node") : BASE_OK;
 }

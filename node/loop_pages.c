@@ -88,7 +88,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .cluster = loop->options.config->cluster.name,
         .version = greeting->version,
         .model = greeting->model,
-        .directory = loop->options.config->node.dir,
+        .directory = loop->directory ? loop->directory : loop->options.config->node.dir,
         .id = *self,
         .parameters = greeting->parameters,
         .bytes_sent = atomic_load(&loop->options.counters->bytes_sent),

@@ -20,7 +20,8 @@
 #include "node/queue/backlog.h"
 #include "node/queue/message.h"
 
-#define N_SIGNALS 3
+#define N_SIGNALS        3
+#define NODE_TOKEN_BYTES 64u
 
 struct node_loop {
     struct node_loop_options options;
@@ -52,10 +53,12 @@ struct node_loop {
     struct node_rates *step_rates, *sent_rates, *received_rates; // of members; of edges, and in all
     struct node_history history;
     struct node_meets meets;
-    uint64_t noted_ns, line_ns; // rates; the latest line of log.progress
-    uint64_t fit_ns;            // settings were compared with what is measured
-    unsigned unfit[NODE_FITS];  // how often in a row each did not fit
-    double weight;              // as last told to the learner; 0: never
+    uint64_t noted_ns, line_ns;       // rates; the latest line of log.progress
+    uint64_t fit_ns;                  // settings were compared with what is measured
+    unsigned unfit[NODE_FITS];        // how often in a row each did not fit
+    char token[NODE_TOKEN_BYTES + 1]; // of node_loop_set; "": none
+    char *directory;                  // node.dir with its full path; NULL: not known
+    double weight;                    // as last told to the learner; 0: never
 };
 
 // loop_events.c
@@ -74,7 +77,7 @@ uint32_t node_loop_own_examples(const struct node_loop_options *options);
 void node_loop_weigh(struct node_loop *loop);
 
 // loop_life.c
-enum base_error node_loop_make_life(struct node_loop *loop) BASE_CHECK;
+enum base_error node_loop_make_life(struct node_loop *loop, struct base_reason *why) BASE_CHECK;
 void node_loop_act(struct node_loop *loop, const struct gossip_life_action *action);
 // Posts the worker a message of this kind about `peer`.
 void node_loop_post_peer(struct node_loop *loop, enum node_message_kind kind, const struct gossip_id *peer);
@@ -95,6 +98,7 @@ void node_loop_drop_statistics(struct node_loop *loop); // a model has arrived, 
 void node_loop_fail(struct node_loop *loop, const char *event, const char *format, ...) BASE_PRINTF(3, 4);
 void node_loop_say(struct node_loop *loop, const struct gossip_life_action *notice);
 void node_loop_say_apart(struct node_loop *loop); // the models stay apart
+void node_loop_say_rates(struct node_loop *loop, const struct gossip_edge_info *edge); // so do learning rates
 
 // loop_glance.c
 void node_loop_note_progress(struct node_loop *loop); // it has changed
@@ -109,6 +113,15 @@ void node_loop_move(struct node_loop *loop, const struct gossip_id *peer, uint32
 void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct gossip_id *peer);
 // Keeps the greeting's `shard` true: called when members have changed.
 void node_loop_tell_joining(struct node_loop *loop);
+
+// loop_set.c
+void node_loop_make_token(struct node_loop *loop); // a fresh one, into node.dir
+// A POST of "key=value"; `owner` is the loop.
+void node_loop_set(void *owner, const char *token, const char *assignment, struct node_http_answer *answer);
+void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_action *action);
+// Those of the process that is resumed.
+enum base_error node_loop_read_settings(const struct node_loop *loop, struct gossip_life_options *options,
+                                        struct base_reason *why) BASE_CHECK;
 
 // loop_bind.c: all ports, or none.
 struct node_ports {

@@ -133,6 +133,23 @@ void node_loop_say_apart(struct node_loop *loop)
     node_cluster_warn(loop->cluster, "distance", line);
 }
 
+// Both ends say so: who joins with another rate may not read its own log.
+void node_loop_say_rates(struct node_loop *loop, const struct gossip_edge_info *edge)
+{
+    struct gossip_member_info info;
+    const bool known = !gossip_membership_find(node_cluster_membership(loop->cluster), &edge->peer, &info);
+    const bool above = edge->rates > 1;
+    char line[320];
+    snprintf(
+        line, sizeof line,
+        "the learning rate of %s is %.3g times that of %s: its steps move the others' models far from where "
+        "they are. Give it the schedule and the train.rate of the others (scheduler=, in Python)",
+        above ? (known ? info.record->name : "a neighbour") : "this node",
+        (double)(above ? edge->rates : 1 / edge->rates),
+        above ? "this node" : (known ? info.record->name : "a neighbour"));
+    node_cluster_warn(loop->cluster, "rates", line);
+}
+
 // Notices that need only one text, with at most the numbers a and b, in this order.
 struct words {
     enum { LOGGED, TOLD } as;  // in the log; in events.jsonl as well

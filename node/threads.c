@@ -69,6 +69,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .columns = s->scaling ? (uint32_t)s->scaling->columns : 0,
                                         .rows = t->options.hosted ? t->options.examples : s->train.examples,
                                         .first_model = s->resumed ? 0 : s->first_model,
+                                        .program = t->options.hosted != NULL,
                                         .joins = t->options.joins,
                                         .told_shard = t->options.told_shard,
                                         .signals = t->options.signals,

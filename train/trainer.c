@@ -253,6 +253,18 @@ uint64_t train_trainer_steps_done(const struct train_trainer *trainer)
     return trainer->step;
 }
 
+void train_trainer_set_rate(struct train_trainer *trainer, double rate)
+{
+    BASE_ASSERT(!(rate < 0));
+    trainer->options.rate = isnan(rate) ? trainer->begun.rate : rate;
+}
+
+void train_trainer_set_weight_decay(struct train_trainer *trainer, double decay)
+{
+    BASE_ASSERT(!(decay < 0));
+    trainer->options.weight_decay = isnan(decay) ? trainer->begun.weight_decay : decay;
+}
+
 double train_trainer_rate(const struct train_trainer *trainer)
 {
     return rate_at(trainer, trainer->step);

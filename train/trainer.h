@@ -89,6 +89,9 @@ bool train_trainer_settles(const struct train_trainer *trainer); // whether the 
 uint64_t train_trainer_steps_done(const struct train_trainer *trainer);
 // Learning rate of the next step: base rate x factor of the schedule x the factor of train_trainer_scale.
 double train_trainer_rate(const struct train_trainer *trainer);
+// Between two steps: the base rate, and the weight decay, from now on. NAN: those of its options.
+void train_trainer_set_rate(struct train_trainer *trainer, double rate);
+void train_trainer_set_weight_decay(struct train_trainer *trainer, double decay);
 // Sets a further factor of the rate, from the next step on; initially 1. factor > 0.
 void train_trainer_scale(struct train_trainer *trainer, double factor);
 

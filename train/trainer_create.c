@@ -88,6 +88,8 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     if (!trainer)
         return base_fail(why, BASE_ENOMEM, "out of memory for the trainer");
     trainer->options = *options;
+    trainer->begun.rate = options->rate;
+    trainer->begun.weight_decay = options->weight_decay;
     trainer->optimizer = train_optimizer(options->optimizer);
     trainer->model = model;
     trainer->kernels = train_model_kernels(model);

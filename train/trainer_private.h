@@ -13,6 +13,9 @@ struct trainer_vector {
 
 struct train_trainer {
     struct train_options options;
+    struct {
+        double rate, weight_decay;
+    } begun; // with these options
     struct train_model *model;
     const struct kernels *kernels;
     const struct train_dataset *home; // the data set that it was made with; cursors refer to it

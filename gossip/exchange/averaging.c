@@ -251,8 +251,10 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
     enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
 
-    if (!error && theirs->form == GOSSIP_DELTA_SPARSE)
+    if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {
+        gossip_speed_compare(edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
+    }
     return error;
 }
 

@@ -228,8 +228,9 @@ struct gossip_edge_info {
     uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches,
         implausible; // since start; crossings: exchanges of two requests
     uint64_t answer_median_ns, deadline_ns;
-    uint64_t pace_ns;                    // time of one local step of the peer, as last reported; 0: not
-                                         // known
+    uint64_t pace_ns; // time of one local step of the peer, as last reported; 0: not
+                      // known
+    float rates;      // the learning rate of the peer over ours, if they are far apart (speed.c), else 0
     uint64_t scaling, other_scaling;     // ours and the peer's if they differ, else 0 and 0
     bool begins;                         // compared; begins late, with this node's first round
     bool silent;                         // it was waited for in vain, and has made no exchange since

@@ -1,4 +1,4 @@
-// How fast this node is beside its neighbours (train.scale_rate).
+// How fast this node is beside its neighbours (train.scale_rate), and how far their learning rates are apart.
 #include "base/array.h"
 #include "gossip/exchange/state.h"
 
@@ -8,6 +8,8 @@
 // The time of a step on a busy host varies from round to round, so its mean over PACE_ROUNDS rounds is used.
 #define PACE_ROUNDS 64.0
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
+#define RATE_FAR    16.0f
+#define RATE_ROUNDS 8u // exchanges in a row: one after an absence says little
 
 // False: there is no neighbour to compare with.
 static bool speed_now(const struct gossip_exchange *exchange, double *pace)
@@ -44,4 +46,33 @@ void gossip_speed_learn(struct gossip_exchange *exchange, uint64_t pace_ns)
 double gossip_exchange_pace(const struct gossip_exchange *exchange)
 {
     return exp(exchange->log_pace);
+}
+
+// -- learning rates
+
+// 1: the peer's is far above ours, -1: far below.
+static int far(float ratio)
+{
+    return ratio >= RATE_FAR ? 1 : ratio <= 1 / RATE_FAR ? -1 : 0;
+}
+
+// The step scales are sums of the learning rates since the latest exchange. A slow node has made fewer steps
+// in that time, in lock-step as many: the rates are far apart if they are either way.
+void gossip_speed_compare(struct gossip_edge *edge, const struct gossip_packet *mine,
+                          const struct gossip_exchange_message *theirs)
+{
+    const bool both = mine->standing == GOSSIP_PRESENT && theirs->standing == GOSSIP_PRESENT;
+    if (!both || !(mine->step_scale > 0) || !(theirs->step_scale > 0))
+        return;
+    const float ratio = theirs->step_scale / mine->step_scale;
+    const bool timed = mine->pace_ns > 0 && theirs->pace_ns > 0;
+    const float by_time = timed ? ratio * (float)theirs->pace_ns / (float)mine->pace_ns : ratio;
+    const bool apart = far(ratio) != 0 && far(ratio) == far(by_time);
+    edge->far_rates = !apart ? 0 : edge->far_rates < RATE_ROUNDS ? edge->far_rates + 1 : RATE_ROUNDS;
+    edge->rates = ratio;
+}
+
+float gossip_speed_rates(const struct gossip_edge *edge)
+{
+    return edge->far_rates == RATE_ROUNDS ? edge->rates : 0;
 }

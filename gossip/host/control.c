@@ -126,6 +126,14 @@ static void announce(struct gossip_control *control, uint64_t round)
         control->options.members->stop_at(control->options.owner, round);
 }
 
+static void announce_setting(struct gossip_control *control, const struct gossip_life_action *action)
+{
+    if (control->options.membership)
+        gossip_membership_setting(control->options.membership, action->setting_kind, &action->setting);
+    else
+        control->options.members->setting(control->options.owner, action->setting_kind, &action->setting);
+}
+
 // -- the life
 
 static void keep_links(struct gossip_control *control, const struct gossip_id *ids, size_t count)
@@ -147,6 +155,9 @@ static bool is_of_owner(struct gossip_control *control, const struct gossip_life
     case GOSSIP_LIFE_ANNOUNCE:
         announce(control, action->round);
         return false;
+    case GOSSIP_LIFE_SETTING:
+        announce_setting(control, action);
+        return true;
     case GOSSIP_LIFE_LINKS:
         keep_links(control, action->ids, action->count);
         return false;

@@ -39,9 +39,10 @@ struct gossip_control_members {
     void (*at)(const void *owner, size_t index, struct gossip_member_info *info);
     const struct gossip_record *(*view)(const void *owner, size_t *count); // by id
     void (*census)(const void *owner, struct gossip_life_census *census);
-    void (*flags)(void *owner, uint8_t set, uint8_t clear); // these four: of this node's record
+    void (*flags)(void *owner, uint8_t set, uint8_t clear); // these five: of this node's record
     void (*stop_at)(void *owner, uint64_t round);
     void (*slot)(void *owner, uint32_t slot);
+    void (*setting)(void *owner, enum gossip_setting_kind kind, const struct gossip_setting *setting);
     void (*leave)(void *owner);
 };
 

@@ -3,7 +3,7 @@
 // knows no round numbers, neighbours, checkpoints or snapshots: these belong to its caller
 // (gossip/life/rounds.h decides, node/learn/learner.c and lab/sim/sim_train.c carry out).
 //
-//     begin -> { steps -> boundary -> adopt }* -> freeze -> end
+//     begin -> { set* -> steps -> boundary -> adopt }* -> freeze -> end
 //
 // The vectors are the learner's between `steps` and the `boundary` that follows it, and the caller's at all
 // other times. `end` may be called at any moment, because processes can die; the next process calls `begin`
@@ -13,6 +13,7 @@
 #ifndef GOSSIP_LIFE_LEARNER_H
 #define GOSSIP_LIFE_LEARNER_H
 
+#include "gossip/setting.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -63,6 +64,9 @@ struct gossip_learner {
     size_t parameters;
     // A process starts. The vectors hold the seed model, else zeroes.
     void (*begin)(void *owner, size_t which, struct gossip_learner_vectors *vectors);
+    // Before `steps`: a setting of these steps; NAN: as the learner was made. NULL: a program chooses its
+    // own.
+    void (*set)(void *owner, size_t which, enum gossip_setting_kind kind, double value);
     // `count` >= 1 local steps begin; they may be done on return. `pace`: this node's time per step over the
     // median of its neighbours', 1 if not known. Returns how long they take (a simulator's virtual ns), else
     // 0.

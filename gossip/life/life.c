@@ -44,8 +44,10 @@ static void look(struct gossip_life *life)
 {
     BASE_ASSERT(life->world);
     life->next_ns = LIFE_NEVER;
+    life_consider_settings(life); // before the order to begin
     life_consider_shard(life);
     life_consider_joining(life);
+    life_consider_settings(life); // it knows now whether what it kept counts
     life_consider_waiting(life);
     if (life->state == GOSSIP_LIFE_ENDED)
         return;
@@ -127,6 +129,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
         break;
     case GOSSIP_LIFE_STOP:
         life_stop(life);
+        break;
+    case GOSSIP_LIFE_SET:
+        life_set(life, event);
         break;
     case GOSSIP_LIFE_DUPLICATE:
         life_duplicate(life, event->ok);

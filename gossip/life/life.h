@@ -89,8 +89,10 @@ struct gossip_life_options {
     size_t start_members; // in the view before training begins; 0: the peer list's
     enum gossip_life_partition partition;
     uint64_t start_timeout_ns, linger_ns, forget_after_ns;
-    uint32_t shards;            // of the data set; below 2: there are none
-    bool told_shard;            // the cluster chose its shard: it may change to another one
+    uint32_t shards; // of the data set; below 2: there are none
+    bool told_shard; // the cluster chose its shard: it may change to another one
+    struct gossip_setting settings[GOSSIP_SETTINGS]; // resumed: that an earlier process knew of
+    double least[GOSSIP_SETTINGS], most[GOSSIP_SETTINGS];
     uint64_t takeover_after_ns; // a shard is orphaned when its nodes are gone this long; UINT64_MAX: never
     uint64_t now_ns;
 };
@@ -184,6 +186,8 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_FROZEN,    // the exchange has had its last round and answers nothing more: the final state
     GOSSIP_LIFE_WRITTEN,   // the learner has written its last checkpoint and accepts nothing more; `status`
     GOSSIP_LIFE_STOP,      // this node is to stop
+    GOSSIP_LIFE_SET,       // `setting_kind` is to become `value`, which is within its bounds, on all nodes:
+                           // gossip_life_answer
     GOSSIP_LIFE_DUPLICATE, // another process runs with this identity. `ok`: membership says that this one
                            // ends; else a peer says that it has a working link to the other
 };
@@ -197,6 +201,8 @@ struct gossip_life_event {
     uint64_t silent_ns;
     int status;
     bool ok;
+    enum gossip_setting_kind setting_kind;
+    double value;
 };
 
 // -- actions
@@ -205,6 +211,7 @@ enum gossip_life_action_kind {
     // for membership and links
     GOSSIP_LIFE_FLAGS,    // of this node's record: set, clear
     GOSSIP_LIFE_ANNOUNCE, // the round at which this node stops, in its record
+    GOSSIP_LIFE_SETTING,  // setting, setting_kind: for the record, and for the learner
     GOSSIP_LIFE_LINKS,    // ids: the members to which links are wanted besides the neighbours; may be none
     GOSSIP_LIFE_DEPART,   // announce that this node leaves, then end its links
     GOSSIP_LIFE_GATHER,   // peer: the node that begins first. Send it the statistics of this node's examples;
@@ -290,6 +297,8 @@ struct gossip_life_action {
         *reports; // [count], until the next step; of `members` that train; `on`: some do
     size_t members;
     size_t count;
+    enum gossip_setting_kind setting_kind;
+    struct gossip_setting setting;
     enum gossip_life_notice notice;
     uint64_t a, b;
 };
@@ -303,10 +312,23 @@ void gossip_life_destroy(struct gossip_life *life); // NULL is fine
 void gossip_life_step(struct gossip_life *life, const struct gossip_life_event *event,
                       const struct gossip_life_world *world);
 bool gossip_life_next(struct gossip_life *life, struct gossip_life_action *action);
-// Translates START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE, UNITE or LEAVE into the order for the learner.
+// Translates SETTING, START, FETCH_AGAIN, PAUSE, STOP_AT, ALONE, UNITE or LEAVE into the order for the
+// learner.
 struct gossip_order gossip_life_order(const struct gossip_life_action *action);
 // When to LOOK next if no other event comes (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_life_deadline(const struct gossip_life *life);
+
+enum gossip_life_answer {       // to the latest SET
+    GOSSIP_LIFE_IS_SET,         // gossip_life_setting
+    GOSSIP_LIFE_TRAINS_NOT,     // this node does not train now
+    GOSSIP_LIFE_HAS_JUST_BEGUN, // it does not know well yet how long a round takes
+    GOSSIP_LIFE_CHANGES,        // an earlier change is under way
+    GOSSIP_LIFE_ENDS_BEFORE,    // the training is over before all could have heard of it
+};
+enum gossip_life_answer gossip_life_answer(const struct gossip_life *life);
+// The latest change that this node knows of.
+const struct gossip_setting *gossip_life_setting(const struct gossip_life *life,
+                                                 enum gossip_setting_kind kind);
 
 enum gossip_life_state gossip_life_state(const struct gossip_life *life);
 unsigned gossip_life_pauses(const struct gossip_life *life); // enum gossip_life_pause bits

@@ -1,9 +1,9 @@
 // Shared by the files of gossip/life: the object itself, and what each file offers to those above it. Private
 // to this folder. No file calls one that calls it (lint.circles):
 //
-//     life -> begin, isolation, away, shard
+//     life -> begin, isolation, away, shard, settings
 //             begin, isolation -> end -> unite -> fetch -> pause -> count, alone -> donors, progress -> look,
-//             state
+//             state; settings -> progress
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -70,6 +70,12 @@ enum life_hearing { // of its neighbours
     LIFE_HEARS,
     LIFE_LONELY,   // no edge is live
     LIFE_ISOLATED, // ... for so long that it was reported
+};
+
+enum life_kept { // settings that an earlier process knew of
+    LIFE_KEPT_OPEN,
+    LIFE_KEPT_COUNT,
+    LIFE_KEPT_LOST,
 };
 
 enum life_pull { // what brings the model of a node that was away to those of its neighbours
@@ -151,6 +157,11 @@ struct gossip_life {
     uint64_t *told;               // [2 * told_capacity] rounds, then steps of others
     size_t told_capacity;
 
+    // settings.c
+    struct gossip_setting settings[GOSSIP_SETTINGS]; // as announced and ordered
+    enum gossip_life_answer answer;
+    enum life_kept kept;
+
     // news.c
     uint64_t news_ns; // when the exchange was last told
     struct gossip_report reports[GOSSIP_NEWS_MEMBERS];
@@ -205,6 +216,10 @@ struct life_progress
 life_furthest(struct gossip_life *life); // the highest progress that a member may have; 0: not known
 struct gossip_life_action *life_tell_progress(struct gossip_life *life, const struct life_progress *progress,
                                               bool fetch, bool away);
+
+// settings.c
+void life_set(struct gossip_life *life, const struct gossip_life_event *event);
+void life_consider_settings(struct gossip_life *life);
 
 // news.c
 void life_consider_news(struct gossip_life *life);

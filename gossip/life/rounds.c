@@ -90,7 +90,7 @@ static bool ends(const struct gossip_rounds *r)
 
 void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *order)
 {
-    BASE_ASSERT(order->kind <= GOSSIP_ORDER_STOP);
+    BASE_ASSERT(order->kind <= GOSSIP_ORDER_SETTING);
     switch (order->kind) {
     case GOSSIP_ORDER_START:
         start(r, order);
@@ -105,6 +105,10 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
     case GOSSIP_ORDER_STOP: // the latest order counts: others may stop later than this node expected
         r->orders.stop_at = order->round;
         break;
+    case GOSSIP_ORDER_SETTING:
+        BASE_ASSERT(order->setting_kind < GOSSIP_SETTINGS);
+        r->settings[order->setting_kind] = order->setting;
+        break;
     case GOSSIP_ORDER_ALONE:
     case GOSSIP_ORDER_MERGE:
     case GOSSIP_ORDER_LEAVE:
@@ -113,6 +117,14 @@ void gossip_rounds_order(struct gossip_rounds *r, const struct gossip_order *ord
             r->orders.end = order->kind;
         break;
     }
+}
+
+void gossip_rounds_set(const struct gossip_rounds *r, const struct gossip_learner *learner, size_t which)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_STEPS);
+    for (unsigned kind = 0; learner->set && kind < GOSSIP_SETTINGS; kind++)
+        learner->set(learner->owner, which, (enum gossip_setting_kind)kind,
+                     gossip_setting_at(&r->settings[kind], r->round + 1));
 }
 
 // This node skips the rounds that it missed.

@@ -77,6 +77,7 @@ enum gossip_order_kind { // the first five: the later ones include those before 
                          // local steps that have not reached their boundary are lost
     GOSSIP_ORDER_STOP,   // `round` 0: end at the next boundary (checkpoint, LEFT). Else stand still at the
                          // boundary of `round` until LEAVE, or a later STOP
+    GOSSIP_ORDER_SETTING, // `setting` replaces the one of its kind
 };
 struct gossip_order {
     enum gossip_order_kind kind;
@@ -84,6 +85,8 @@ struct gossip_order {
     bool away;            // START: this node was away and goes on with a model that is behind the others'
     bool on;              // PAUSE
     uint64_t round, step; // START: the cluster's, taken where they are higher; STOP: round
+    enum gossip_setting_kind setting_kind;
+    struct gossip_setting setting;
 };
 
 enum gossip_rounds_todo {
@@ -141,6 +144,7 @@ struct gossip_rounds {
         uint64_t stop_at;     // 0: the next boundary; NO_STOP
         uint64_t round, step; // the cluster's
     } orders;
+    struct gossip_setting settings[GOSSIP_SETTINGS];
 };
 
 void gossip_rounds_init(struct gossip_rounds *rounds, const struct gossip_rounds_options *options);
@@ -149,6 +153,9 @@ void gossip_rounds_order(struct gossip_rounds *rounds, const struct gossip_order
 // What to do now. When to call it again: after WAIT, once an order has come; after ADOPT, once that is done;
 // after anything else, once its result was reported.
 struct gossip_rounds_next gossip_rounds_next(struct gossip_rounds *rounds);
+// Before STEPS: tells the learner the settings of that round.
+void gossip_rounds_set(const struct gossip_rounds *rounds, const struct gossip_learner *learner,
+                       size_t which);
 // STEPS are done. `step`: where the learner stands; not below where it stood.
 void gossip_rounds_stepped(struct gossip_rounds *rounds, uint64_t step, float step_scale,
                            enum gossip_learner_result result);

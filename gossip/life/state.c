@@ -69,17 +69,20 @@ struct gossip_order gossip_life_order(const struct gossip_life_action *action)
         [GOSSIP_LIFE_START] = GOSSIP_ORDER_START, [GOSSIP_LIFE_FETCH_AGAIN] = GOSSIP_ORDER_FETCH,
         [GOSSIP_LIFE_PAUSE] = GOSSIP_ORDER_PAUSE, [GOSSIP_LIFE_STOP_AT] = GOSSIP_ORDER_STOP,
         [GOSSIP_LIFE_ALONE] = GOSSIP_ORDER_ALONE, [GOSSIP_LIFE_UNITE] = GOSSIP_ORDER_MERGE,
-        [GOSSIP_LIFE_LEAVE] = GOSSIP_ORDER_LEAVE,
+        [GOSSIP_LIFE_LEAVE] = GOSSIP_ORDER_LEAVE, [GOSSIP_LIFE_SETTING] = GOSSIP_ORDER_SETTING,
     };
 
-    BASE_ASSERT(action->kind >= GOSSIP_LIFE_START && action->kind <= GOSSIP_LIFE_LEAVE &&
-                action->kind != GOSSIP_LIFE_SHARDS);
+    BASE_ASSERT(action->kind == GOSSIP_LIFE_SETTING ||
+                (action->kind >= GOSSIP_LIFE_START && action->kind <= GOSSIP_LIFE_LEAVE &&
+                 action->kind != GOSSIP_LIFE_SHARDS));
     return (struct gossip_order){.kind = kinds[action->kind],
                                  .fetch = action->fetch,
                                  .away = action->away,
                                  .on = action->on,
                                  .round = action->round,
-                                 .step = action->step};
+                                 .step = action->step,
+                                 .setting_kind = action->setting_kind,
+                                 .setting = action->setting};
 }
 
 void life_flags(struct gossip_life *life, uint8_t set, uint8_t clear)

@@ -111,6 +111,9 @@ void gossip_membership_addresses(struct gossip_membership *membership, const str
 // The round at which this node stops; 0: it does not, or no longer. Also sets or clears
 // GOSSIP_RECORD_STOPPING.
 void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
+// The latest change of a setting that this node knows of.
+void gossip_membership_setting(struct gossip_membership *membership, enum gossip_setting_kind kind,
+                               const struct gossip_setting *setting);
 // A packet with this node's record and that of `id`, for a second process with the identity `id`; 0: not
 // known.
 size_t gossip_membership_about(const struct gossip_membership *membership, const struct gossip_id *id,
@@ -148,8 +151,8 @@ bool gossip_membership_is_here(const struct gossip_membership *membership, const
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash;    // over (id, generation, instance_id, flags, slot, shard, group, stop_round) of all
-                           // members here
+    uint64_t view_hash; // over (id, generation, instance_id, flags, slot, shard, group, stop_round, settings)
+                        // of all members here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;

@@ -79,6 +79,49 @@ static bool read_name(struct base_reader *reader, char name[LIMIT_NODE_NAME_BYTE
     return true;
 }
 
+// A bit for each setting that was changed, then those.
+static void write_settings(const struct gossip_setting *settings, struct base_writer *writer)
+{
+    uint8_t changed = 0;
+    for (size_t i = 0; i < GOSSIP_SETTINGS; i++)
+        changed |= (uint8_t)((settings[i].round > 0) << i);
+    base_write_u8(writer, changed);
+    for (size_t i = 0; i < GOSSIP_SETTINGS; i++) {
+        if (settings[i].round == 0)
+            continue;
+        base_write_u64(writer, settings[i].round);
+        base_write_u64(writer, settings[i].by);
+        base_write_f64(writer, settings[i].value);
+        base_write_f64(writer, settings[i].before);
+    }
+}
+
+// One form of every setting: the only value that is no number is the NAN of `before`.
+static bool is_setting(const struct gossip_setting *setting)
+{
+    const double none = (double)NAN;
+    return setting->round > 0 && isfinite(setting->value) &&
+           (isfinite(setting->before) || memcmp(&setting->before, &none, sizeof none) == 0);
+}
+
+static bool read_settings(struct base_reader *reader, struct gossip_setting *settings)
+{
+    const uint8_t changed = base_read_u8(reader);
+    if (changed >> GOSSIP_SETTINGS)
+        return false;
+    for (size_t i = 0; i < GOSSIP_SETTINGS; i++) {
+        if (!(changed >> i & 1))
+            continue;
+        settings[i].round = base_read_u64(reader);
+        settings[i].by = base_read_u64(reader);
+        settings[i].value = base_read_f64(reader);
+        settings[i].before = base_read_f64(reader);
+        if (!is_setting(&settings[i]))
+            return false;
+    }
+    return true;
+}
+
 // Everything but the signature.
 static void write_signed_part(const struct gossip_record *record, struct base_writer *writer)
 {
@@ -104,6 +147,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
         base_write_u8(writer, 0);
     else
         write_address(&record->pages, writer);
+    write_settings(record->settings, writer);
 }
 
 static size_t signed_record(const struct gossip_record *record, uint8_t bytes[RECORD_BYTES_MAX])
@@ -186,7 +230,7 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     for (size_t i = 0; i < read.n_addresses; i++)
         if (!read_address(reader, false, &read.addresses[i]))
             return BASE_EFORMAT;
-    if (!read_address(reader, true, &read.pages))
+    if (!read_address(reader, true, &read.pages) || !read_settings(reader, read.settings))
         return BASE_EFORMAT;
     take(reader, read.signature, sizeof read.signature);
     if (reader->failed)

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "gossip/id.h"
 #include "gossip/session/identity.h"
+#include "gossip/setting.h"
 #include <stdbool.h>
 
 #define GOSSIP_RECORD_LEFT     1u   // it has left on purpose
@@ -54,6 +55,7 @@ struct gossip_record {
     uint8_t n_addresses;         // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];
     struct gossip_address pages; // of its HTTP port; family 0: none; an ip of zeros: at any of `addresses`
+    struct gossip_setting settings[GOSSIP_SETTINGS]; // the latest changes that it knows of
     uint8_t signature[64];
 };
 
@@ -94,6 +96,6 @@ void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct bas
 enum base_error gossip_suspicion_read(struct base_reader *reader,
                                       struct gossip_suspicion *suspicion) BASE_CHECK;
 #define GOSSIP_SUSPICION_BYTES  (32u + 32u + 20u + 1u + 64u)
-#define GOSSIP_RECORD_BYTES_MAX 384u
+#define GOSSIP_RECORD_BYTES_MAX 416u
 
 #endif

@@ -33,6 +33,7 @@ static void take_wanted(struct gossip_membership *m)
     record->stop_round = m->wanted.stop_round;
     record->n_addresses = m->wanted.n_addresses;
     memcpy(record->addresses, m->wanted.addresses, sizeof record->addresses);
+    memcpy(record->settings, m->wanted.settings, sizeof record->settings);
 }
 
 static void raise_generation(struct gossip_membership *m, uint64_t generation)
@@ -205,6 +206,14 @@ void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
     m->wanted.flags = (uint8_t)(m->wanted.flags & ~GOSSIP_RECORD_STOPPING);
     if (round != 0)
         m->wanted.flags |= GOSSIP_RECORD_STOPPING;
+}
+
+void gossip_membership_setting(struct gossip_membership *m, enum gossip_setting_kind kind,
+                               const struct gossip_setting *setting)
+{
+    BASE_ASSERT(kind < GOSSIP_SETTINGS && setting->round > 0);
+    m->wanted.settings[kind] = *setting;
+    m->dirty = true;
 }
 
 void gossip_membership_progress(struct gossip_membership *m, uint64_t round, uint64_t step)

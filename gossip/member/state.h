@@ -101,6 +101,7 @@ struct member_wanted { // values for this node's record from its next signature 
     uint32_t slot;
     uint64_t stop_round;
     struct gossip_address addresses[LIMIT_ADDRESSES];
+    struct gossip_setting settings[GOSSIP_SETTINGS];
 };
 
 struct gossip_membership {

@@ -16,8 +16,8 @@
 // GOSSIP_PROTOCOL; GOSSIP_PROTOCOL_LEAST follows when the earlier ones are no longer spoken. A test builds
 // nodes with others.
 #ifndef GOSSIP_PROTOCOL
-#define GOSSIP_PROTOCOL_LEAST 18
-#define GOSSIP_PROTOCOL       18
+#define GOSSIP_PROTOCOL_LEAST 19
+#define GOSSIP_PROTOCOL       19
 #endif
 struct gossip_protocols {
     uint16_t least, most; // 1 <= least <= most

@@ -13,6 +13,7 @@ int lab_command_keygen(int argc, char **argv);
 int lab_command_inspect(int argc, char **argv);
 int lab_command_top(int argc, char **argv);
 int lab_command_collect(int argc, char **argv);
+int lab_command_set(int argc, char **argv);
 int lab_command_why(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
 int lab_command_data(int argc, char **argv);

@@ -22,6 +22,7 @@ static const char overview[] =
     "  p2pml plot DIR              the same results as pictures, with gnuplot\n"
     "  p2pml top [HOST:PORT]       a running cluster in the terminal, found from any one of its nodes\n"
     "  p2pml collect HOST:PORT     the report of a running cluster, as p2pml run writes it\n"
+    "  p2pml set KEY VALUE NODE    changes a setting on all nodes of a running cluster, at one round\n"
     "  p2pml why NODE [ROUND]      what happened in a round of a node: whom it met, what it waited for, what changed\n"
     "  p2pml topology show KIND    the properties of a graph, what a death changes in it, and a picture\n"
     "  p2pml keygen                creates the identity of a node or the secret of a cluster\n"
@@ -202,6 +203,18 @@ static const char about_collect[] =
     "ended have no page: collect before the end, or give them node.linger.\n"
     "Exit status: 0 done, 1 no node answers or DIR cannot be used, 2 bad usage.\n";
 
+static const char about_set[] =
+    "p2pml set KEY VALUE HOST:PORT [--dir DIR]\n"
+    "\n"
+    "  KEY VALUE        train.rate or train.weight_decay, and a value as in a configuration\n"
+    "  HOST:PORT        address of the page of any node that trains (node.http)\n"
+    "  --dir DIR        its node.dir, where its token is; not needed for a node on this host\n"
+    "\n"
+    "All nodes use the new value from one round on, which is about five seconds away: also those that are away\n"
+    "then, that join later, or that are resumed. It stands above their configuration. Of two changes of a key\n"
+    "the one for the later round counts. Only who may read node.dir can change a setting.\n"
+    "Exit status: 0 done, 1 refused or no answer, 2 bad usage.\n";
+
 static const char about_why[] =
     "p2pml why NODE [ROUND]\n"
     "\n"
@@ -306,6 +319,7 @@ static const struct {
     {"plot", about_plot, false},
     {"top", about_top, false},
     {"collect", about_collect, false},
+    {"set", about_set, false},
     {"why", about_why, false},
     {"topology", about_topology, false},
     {"keygen", about_keygen, false},
@@ -319,7 +333,7 @@ int lab_command_about(const char *name)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, top, collect, why, topology, keygen or inspect\n",
+            "report, plot, top, collect, set, why, topology, keygen or inspect\n",
             name);
     return LAB_EXIT_USAGE;
 }

@@ -8,37 +8,15 @@
 #include "lab/top/fetch.h"
 #include "lab/top/table.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define LOOK_MS 200 // between two looks at the limit of a fetch
 
 static uint64_t clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-// malloc'ed; NULL: no answer.
-static char *get(const char *address, const char *path)
-{
-    struct lab_top_fetch fetch;
-    const char *body = NULL;
-    enum lab_top_outcome outcome = LAB_TOP_UNDER_WAY;
-    if (!lab_top_fetch_begin(&fetch, address, path, clock_ns()))
-        return NULL;
-    while (outcome == LAB_TOP_UNDER_WAY) {
-        struct pollfd polled = {.fd = fetch.socket, .events = lab_top_fetch_events(&fetch)};
-        if (poll(&polled, 1, LOOK_MS) < 0)
-            polled.revents = 0;
-        outcome = lab_top_fetch_step(&fetch, polled.revents, clock_ns(), &body);
-    }
-    char *text = outcome == LAB_TOP_ANSWERED ? strdup(body) : NULL;
-    lab_top_fetch_end(&fetch);
-    return text;
 }
 
 static json_t *parse(char *text)
@@ -54,8 +32,9 @@ static enum base_error ask(struct lab_top_table *table, size_t index, struct lab
 {
     char address[LAB_TOP_ADDRESS_BYTES];
     memcpy(address, table->nodes[index].address, sizeof address);
-    struct lab_answer answer = {.history = parse(get(address, "/history")), .at = 1e-9 * (double)clock_ns()};
-    char *text = get(address, "/status");
+    struct lab_answer answer = {.history = parse(lab_top_get(address, "/history")),
+                                .at = 1e-9 * (double)clock_ns()};
+    char *text = lab_top_get(address, "/status");
     enum base_error error = text ? lab_top_take(table, index, text, clock_ns()) : BASE_EFORMAT;
     if (error == BASE_EFORMAT && index < table->count)
         table->nodes[index].silent = true;

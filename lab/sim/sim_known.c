@@ -209,6 +209,14 @@ static void stop_at(void *owner, uint64_t round)
     flags(owner, round ? GOSSIP_RECORD_STOPPING : 0, round ? 0 : GOSSIP_RECORD_STOPPING);
 }
 
+static void setting(void *owner, enum gossip_setting_kind kind, const struct gossip_setting *value)
+{
+    const struct sim_node *node = owner;
+
+    node->world->known.record[node->self].settings[kind] = *value;
+    later(node->world);
+}
+
 static void slot(void *owner, uint32_t claimed)
 {
     const struct sim_node *node = owner;
@@ -228,6 +236,7 @@ const struct gossip_control_members sim_known_members = {.count = count,
                                                          .census = census_of,
                                                          .flags = flags,
                                                          .stop_at = stop_at,
+                                                         .setting = setting,
                                                          .slot = slot,
                                                          .leave = leave};
 

@@ -85,6 +85,7 @@ static void carry_out(struct sim_node *node, const struct gossip_life_action *ac
             SIM_TELL(node, lost, node);
         order(node, action);
         break;
+    case GOSSIP_LIFE_SETTING:
     case GOSSIP_LIFE_FETCH_AGAIN:
     case GOSSIP_LIFE_PAUSE:
     case GOSSIP_LIFE_STOP_AT:

@@ -235,6 +235,7 @@ static void take_steps(struct sim_node *node, uint64_t count)
     struct sim_node_train *train = &node->train;
 
     const struct gossip_learner *learner = &learner_of(node)->learner;
+    gossip_rounds_set(&train->rounds, learner, node->host);
     uint64_t ns = learner->steps(learner->owner, node->host, count, gossip_exchange_pace(train->exchange));
 
     train->stepping = true;

@@ -6,9 +6,13 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+#define LOOK_MS 200 // between two looks at the limit of a fetch that is waited for
 
 static bool connect_to(struct lab_top_fetch *fetch, const char *host, uint16_t port)
 {
@@ -46,10 +50,16 @@ short lab_top_fetch_events(const struct lab_top_fetch *fetch)
 // The request fits into the buffer of a new socket.
 static bool ask(struct lab_top_fetch *fetch)
 {
-    char text[LAB_TOP_ADDRESS_BYTES + 64];
+    char text[LAB_TOP_ADDRESS_BYTES + 1024];
     int bytes =
-        snprintf(text, sizeof text, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", fetch->path, fetch->address);
-    fetch->asked = send(fetch->socket, text, (size_t)bytes, MSG_NOSIGNAL) == bytes;
+        fetch->text
+            ? snprintf(text, sizeof text,
+                       "POST %s HTTP/1.0\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %zu\r\n"
+                       "Content-Type: text/plain\r\n\r\n%s",
+                       fetch->path, fetch->address, fetch->token, strlen(fetch->text), fetch->text)
+            : snprintf(text, sizeof text, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", fetch->path, fetch->address);
+    fetch->asked =
+        (size_t)bytes < sizeof text && send(fetch->socket, text, (size_t)bytes, MSG_NOSIGNAL) == bytes;
     return fetch->asked;
 }
 
@@ -76,10 +86,10 @@ static enum lab_top_outcome body_of(struct lab_top_fetch *fetch, const char **bo
     if (base_buffer_append(&fetch->answer, "", 1, LAB_TOP_FETCH_BYTES + 1))
         return LAB_TOP_FAILED;
     const char *text = (const char *)base_buffer_head(&fetch->answer), *end = strstr(text, "\r\n\r\n");
-    if (!end || strncmp(text, "HTTP/1.", 7) != 0 || strncmp(text + 8, " 200", 4) != 0)
+    if (!end || strncmp(text, "HTTP/1.", 7) != 0)
         return LAB_TOP_FAILED;
     *body = end + 4;
-    return LAB_TOP_ANSWERED;
+    return strncmp(text + 8, " 200", 4) == 0 ? LAB_TOP_ANSWERED : LAB_TOP_FAILED;
 }
 
 enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,
@@ -99,4 +109,49 @@ void lab_top_fetch_end(struct lab_top_fetch *fetch)
         close(fetch->socket);
     fetch->socket = -1;
     base_buffer_free(&fetch->answer);
+}
+
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static enum lab_top_outcome wait_for(struct lab_top_fetch *fetch, const char **body)
+{
+    enum lab_top_outcome outcome = LAB_TOP_UNDER_WAY;
+    while (outcome == LAB_TOP_UNDER_WAY) {
+        struct pollfd polled = {.fd = fetch->socket, .events = lab_top_fetch_events(fetch)};
+        if (poll(&polled, 1, LOOK_MS) < 0)
+            polled.revents = 0;
+        outcome = lab_top_fetch_step(fetch, polled.revents, clock_ns(), body);
+    }
+    return outcome;
+}
+
+char *lab_top_get(const char *address, const char *path)
+{
+    struct lab_top_fetch fetch;
+    const char *body = NULL;
+    if (!lab_top_fetch_begin(&fetch, address, path, clock_ns()))
+        return NULL;
+    char *text = wait_for(&fetch, &body) == LAB_TOP_ANSWERED ? strdup(body) : NULL;
+    lab_top_fetch_end(&fetch);
+    return text;
+}
+
+char *lab_top_post(const char *address, const char *path, const char *token, const char *text, bool *accepted)
+{
+    struct lab_top_fetch fetch;
+    const char *body = NULL;
+    *accepted = false;
+    if (!lab_top_fetch_begin(&fetch, address, path, clock_ns()))
+        return NULL;
+    fetch.token = token;
+    fetch.text = text;
+    *accepted = wait_for(&fetch, &body) == LAB_TOP_ANSWERED;
+    char *answer = body ? strdup(body) : NULL;
+    lab_top_fetch_end(&fetch);
+    return answer;
 }

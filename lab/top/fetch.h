@@ -1,4 +1,4 @@
-// GET of one page of a node without waiting: the owner polls. One owner.
+// GET of one page of a node without waiting: the owner polls. One owner. Or with waiting, also a POST.
 #ifndef LAB_TOP_FETCH_H
 #define LAB_TOP_FETCH_H
 
@@ -12,7 +12,7 @@ enum lab_top_outcome { LAB_TOP_UNDER_WAY, LAB_TOP_ANSWERED, LAB_TOP_FAILED };
 
 struct lab_top_fetch {
     char address[LAB_TOP_ADDRESS_BYTES];
-    const char *path;
+    const char *path, *token, *text; // token, text: of a POST; else NULL
     int socket;
     bool asked; // the request was sent
     uint64_t since_ns;
@@ -27,5 +27,11 @@ short lab_top_fetch_events(const struct lab_top_fetch *fetch); // to poll its so
 enum lab_top_outcome lab_top_fetch_step(struct lab_top_fetch *fetch, short ready, uint64_t now_ns,
                                         const char **body);
 void lab_top_fetch_end(struct lab_top_fetch *fetch);
+
+// All of that at once. malloc'ed; NULL: no answer.
+char *lab_top_get(const char *address, const char *path);
+// POST of a text with "Authorization: Bearer TOKEN". *accepted: the status was 200.
+char *lab_top_post(const char *address, const char *path, const char *token, const char *text,
+                   bool *accepted);
 
 #endif

@@ -85,6 +85,12 @@ static void take_shards(struct sim_trainer *p)
         fail(p->simulation, error, &why);
 }
 
+static void set(void *owner, size_t host, enum gossip_setting_kind kind, double value)
+{
+    struct simulation *s = owner;
+    node_built_in_set(&s->sim_trainers[host].trainee, kind, value);
+}
+
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct simulation *s = owner;
@@ -225,6 +231,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
     s->learner = (struct sim_learner){.learner = {.owner = s,
                                                   .parameters = s->bench->parameters,
                                                   .begin = begin,
+                                                  .set = set,
                                                   .steps = steps,
                                                   .boundary = boundary,
                                                   .adopt = adopt,

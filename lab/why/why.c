@@ -3,47 +3,29 @@
 #include "lab/record/directory.h"
 #include "lab/top/fetch.h"
 #include "lab/why/story.h"
+#include "node/config/config.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
-
-#define LOOK_MS 100
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static enum base_error ask(const struct lab_why_options *options, struct why_story *story,
                            struct base_reason *why)
 {
-    const char *address = options->source;
     const uint64_t round = options->latest ? 0 : options->round;
-    char path[48] = "/rounds";
-    struct lab_top_fetch fetch;
-    const char *body = NULL;
-    enum lab_top_outcome outcome = LAB_TOP_UNDER_WAY;
+    char path[48] = "/rounds", host[LIMIT_HOST_BYTES];
+    uint16_t port;
     if (round > 0)
         snprintf(path, sizeof path, "/rounds/%" PRIu64, round);
-    if (!lab_top_fetch_begin(&fetch, address, path, now()))
+    if (node_address_parse(options->source, host, &port, why))
         return base_fail(why, BASE_ENOTFOUND,
-                         "'%s' is neither the directory of a node nor HOST:PORT of a node's pages", address);
-    while (outcome == LAB_TOP_UNDER_WAY) {
-        struct pollfd ready = {.fd = fetch.socket, .events = lab_top_fetch_events(&fetch)};
-        if (poll(&ready, 1, LOOK_MS) < 0 && errno != EINTR)
-            break;
-        outcome = lab_top_fetch_step(&fetch, ready.revents, now(), &body);
-    }
-    const enum base_error error = outcome == LAB_TOP_ANSWERED
-                                      ? why_story_of_page(address, body, round, story, why)
-                                      : base_fail(why, BASE_EIO, "no answer to %s from %s", path, address);
-    lab_top_fetch_end(&fetch);
+                         "'%s' is neither the directory of a node nor HOST:PORT of a node's pages",
+                         options->source);
+    char *text = lab_top_get(options->source, path);
+    const enum base_error error =
+        text ? why_story_of_page(options->source, text, round, story, why)
+             : base_fail(why, BASE_EIO, "no answer to %s from %s", path, options->source);
+    free(text);
     return error;
 }
 

@@ -1,5 +1,6 @@
 // The keys that the rules of a node's life read. The daemon and `p2pml sim` take them from here.
 #include "node/config/life.h"
+#include "node/config/change.h"
 
 _Static_assert((int)NODE_MERGE == GOSSIP_LIFE_MERGE && (int)NODE_MAJORITY == GOSSIP_LIFE_MAJORITY &&
                    (int)NODE_PAUSE_MINORITY == GOSSIP_LIFE_PAUSE_MINORITY,
@@ -7,7 +8,7 @@ _Static_assert((int)NODE_MERGE == GOSSIP_LIFE_MERGE && (int)NODE_MAJORITY == GOS
 
 struct gossip_life_options node_config_life(const struct node_config *config)
 {
-    return (struct gossip_life_options){
+    struct gossip_life_options options = {
         .trains = true,
         .sync = config->average.mode == NODE_MODE_SYNC,
         .local = config->average.method == NODE_METHOD_LOCAL,
@@ -22,6 +23,9 @@ struct gossip_life_options node_config_life(const struct node_config *config)
         .forget_after_ns = config->average.forget_after_ns,
         .shards = (uint32_t)config->data.shards,
         .takeover_after_ns = config->data.takeover ? config->data.takeover_after_ns : UINT64_MAX};
+    for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
+        node_change_bounds((enum gossip_setting_kind)kind, &options.least[kind], &options.most[kind]);
+    return options;
 }
 
 uint64_t node_config_merge_patience(const struct node_config *config)

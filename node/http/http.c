@@ -169,9 +169,12 @@ static void reply(struct evhttp_request *request, int status, const char *type, 
     if (body && evhttp_request_get_command(request) != EVHTTP_REQ_HEAD)
         evbuffer_add(body, text, strlen(text));
     const char *phrase = status == 200   ? "OK"
+                         : status == 400 ? "Bad Request"
+                         : status == 401 ? "Unauthorized"
                          : status == 403 ? "Forbidden"
                          : status == 404 ? "Not Found"
                          : status == 405 ? "Method Not Allowed"
+                         : status == 409 ? "Conflict"
                          : status == 503 ? "Service Unavailable"
                                          : "Internal Server Error";
     evhttp_send_reply(request, status, phrase, body);
@@ -179,11 +182,39 @@ static void reply(struct evhttp_request *request, int status, const char *type, 
         evbuffer_free(body);
 }
 
+static void send_answer(struct evhttp_request *request, struct node_http_answer *answer)
+{
+    const char *text = answer->text ? answer->text : answer->constant;
+    if (!text)
+        reply(request, 500, "text/plain; charset=utf-8", "out of memory\n");
+    else
+        reply(request, answer->status, answer->type, text);
+    free(answer->text);
+}
+
+// libevent has limited the size of the body.
+static void on_set(struct node_http *http, struct evhttp_request *request)
+{
+    static const char bearer[] = "Bearer ";
+    const char *token = evhttp_find_header(evhttp_request_get_input_headers(request), "Authorization");
+    struct evbuffer *body = evhttp_request_get_input_buffer(request);
+    char text[LIMIT_HTTP_REQUEST_BYTES + 1];
+    const ev_ssize_t bytes = body ? evbuffer_copyout(body, text, LIMIT_HTTP_REQUEST_BYTES) : 0;
+    struct node_http_answer answer = {.status = 500};
+    text[bytes > 0 ? bytes : 0] = '\0';
+    const bool given = token && strncasecmp(token, bearer, strlen(bearer)) == 0;
+    http->options.set(http->options.owner, given ? token + strlen(bearer) : "", text, &answer);
+    send_answer(request, &answer);
+}
+
 static void on_request(struct evhttp_request *request, void *argument)
 {
     struct node_http *http = argument;
     enum evhttp_cmd_type method = evhttp_request_get_command(request);
-    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    const bool sets = method == EVHTTP_REQ_POST && path && strcmp(path, "/set") == 0;
+    if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD && !sets) {
         reply(request, 405, "text/plain; charset=utf-8", "only GET and HEAD\n");
         return;
     }
@@ -193,16 +224,13 @@ static void on_request(struct evhttp_request *request, void *argument)
               "this page is for its own host: call it localhost or by its address\n");
         return;
     }
-    const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
-    const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
+    if (sets) {
+        on_set(http, request);
+        return;
+    }
     struct node_http_answer answer = {.status = 500};
     http->options.answer(http->options.owner, path && path[0] ? path : "/", &answer);
-    const char *text = answer.text ? answer.text : answer.constant;
-    if (!text)
-        reply(request, 500, "text/plain; charset=utf-8", "out of memory\n");
-    else
-        reply(request, answer.status, answer.type, text);
-    free(answer.text);
+    send_answer(request, &answer);
 }
 
 enum base_error node_http_create(const struct node_http_options *options, struct node_http **out)

@@ -345,6 +345,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "id", id_text(&s->id));
     json_object_set_new(root, "cluster", json_string(s->cluster));
     json_object_set_new(root, "version", json_string(s->version));
+    json_object_set_new(root, "directory", json_string(s->directory));
     set_glance(root, s);
     set_learning(root, &s->progress);
     json_object_set_new(root, "settings_that_do_not_fit", unfit_json(s));

@@ -92,6 +92,20 @@ static void put_back(struct node_built_in *b)
         kernels->upload(now.second_moment, b->kept + parameters(b), bytes);
 }
 
+void node_built_in_set(struct node_built_in *b, enum gossip_setting_kind kind, double value)
+{
+    switch (kind) {
+    case GOSSIP_SETTING_RATE:
+        train_trainer_set_rate(b->trainer, value);
+        break;
+    case GOSSIP_SETTING_DECAY:
+        train_trainer_set_weight_decay(b->trainer, value);
+        break;
+    case GOSSIP_SETTINGS:
+        BASE_ASSERT(false);
+    }
+}
+
 // With train.scale_rate a slower node takes larger steps, so that its data count as much (DESIGN: rounds).
 void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
 {
@@ -263,6 +277,12 @@ static void begin(void *owner, size_t which, struct gossip_learner_vectors *vect
     node_built_in_begin(owner, vectors);
 }
 
+static void set(void *owner, size_t which, enum gossip_setting_kind kind, double value)
+{
+    (void)which;
+    node_built_in_set(owner, kind, value);
+}
+
 static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
 {
     (void)which;
@@ -292,6 +312,7 @@ struct gossip_learner node_built_in_learner(struct node_built_in *b)
     return (struct gossip_learner){.owner = b,
                                    .parameters = parameters(b),
                                    .begin = begin,
+                                   .set = set,
                                    .steps = steps,
                                    .boundary = boundary,
                                    .adopt = adopt,

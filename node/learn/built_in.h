@@ -38,6 +38,7 @@ const struct kernels *node_built_in_kernels(const struct node_built_in *trainee)
 // At process start: sets everything except `lends` and the borrowed fields to its first value. The caller has
 // filled the vectors: V with zeroes, x0 with the model, or both from a checkpoint.
 void node_built_in_begin(struct node_built_in *trainee, struct gossip_learner_vectors *vectors);
+void node_built_in_set(struct node_built_in *trainee, enum gossip_setting_kind kind, double value);
 void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double pace);
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
 void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_change change, uint64_t step);

@@ -126,6 +126,43 @@ static double scale_after(unsigned peak, float low, unsigned low_rounds)
     return scale;
 }
 
+// -- neighbours with other rates
+
+// `rounds` exchanges of two nodes, the second with `ratio` times the rate of the first, and `pace` times its
+// time of a step.
+static float rates_after(float ratio, uint64_t pace, unsigned rounds, bool absence)
+{
+    struct gossip_exchange_options options = defaults(0.25f, KERNELS_FP32);
+    struct gossip_edge_info info;
+    struct net *net = net_create(2, 40, TOPOLOGY_RING, net_seed(34), &options);
+    net_link_all(net);
+    net->node[0].pace_ns = 1000;
+    net->node[1].pace_ns = 1000 * pace;
+    for (uint64_t round = 1; round <= rounds; round++)
+        for (size_t i = 0; i < 2; i++) {
+            net->step_scale = i == 0 ? 1 : absence && round % 8 ? 1 : ratio;
+            net_round(net, i, round);
+            if (i == 1)
+                net_settle(net, 1000000000);
+        }
+    const float rates = net_edge(net, 0, 1, &info)->rates, others = net_edge(net, 1, 0, &info)->rates;
+    assert_true(rates > 0 ? fabsf(rates * others - 1) < 1e-3f : others <= 0); // both ends see it
+    net_destroy(net);
+    return rates;
+}
+
+static void test_neighbours_with_far_rates_are_told_on_both_ends(void **state)
+{
+    (void)state;
+    assert_true(fabsf(rates_after(17, 1, 12, false) - 17) < 0.01f);
+    assert_true(fabsf(rates_after(0.01f, 1, 12, false) - 0.01f) < 1e-4f);
+    assert_true(rates_after(15, 1, 12, false) <= 0);
+    assert_true(rates_after(17, 1, 6, false) <= 0);      // a few exchanges say little
+    assert_true(rates_after(17, 1, 40, true) <= 0);      // nor does one in eight
+    assert_true(rates_after(0.05f, 20, 12, false) <= 0); // a slow node: it makes fewer steps
+    assert_true(rates_after(0.001f, 20, 12, false) > 0); // and has another rate
+}
+
 static void test_how_far_the_scale_follows_a_fall(void **state)
 {
     (void)state;
@@ -147,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corrections_outlast_a_fall_of_the_rate),
         cmocka_unit_test(test_corrections_outlast_restarts_of_a_schedule),
+        cmocka_unit_test(test_neighbours_with_far_rates_are_told_on_both_ends),
         cmocka_unit_test(test_how_far_the_scale_follows_a_fall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

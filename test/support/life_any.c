@@ -65,6 +65,8 @@ static void change_member(struct life_world *world, struct reader *reader)
         break;
     case 5:
         member->record.stop_round = 8u * value;
+        member->record.settings[value % GOSSIP_SETTINGS] = (struct gossip_setting){
+            .round = 1 + 8u * value, .by = at, .value = value / 8.0 - 1, .before = value % 2 ? NAN : value};
         break;
     default:
         life_world_state(world, at, (enum gossip_member_state)(value % 4));
@@ -97,13 +99,15 @@ static void tell(struct life_world *world, struct reader *reader)
         GOSSIP_LIFE_LOOK,     GOSSIP_LIFE_LOOK,   GOSSIP_LIFE_LINKED, GOSSIP_LIFE_REMOVED,
         GOSSIP_LIFE_PROGRESS, GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_WANTS,  GOSSIP_LIFE_FETCHED,
         GOSSIP_LIFE_FETCHED,  GOSSIP_LIFE_DONE,   GOSSIP_LIFE_STOP,   GOSSIP_LIFE_DUPLICATE,
-        GOSSIP_LIFE_STARVED,  GOSSIP_LIFE_FROZEN, GOSSIP_LIFE_MERGED};
+        GOSSIP_LIFE_STARVED,  GOSSIP_LIFE_FROZEN, GOSSIP_LIFE_MERGED, GOSSIP_LIFE_SET};
     const uint8_t what = next(reader), value = next(reader);
     struct gossip_life_event event = {.kind = kinds[what % (sizeof kinds / sizeof *kinds)],
                                       .still = value & 1,
                                       .ok = value & 2,
                                       .round = 8u * value,
                                       .step = 31u * value,
+                                      .setting_kind = (enum gossip_setting_kind)(value % GOSSIP_SETTINGS),
+                                      .value = value % 10,
                                       .silent_ns = 2u * value * LIFE_TEST_SECOND,
                                       .peer = {{(uint8_t)(1 + value % LIFE_MEMBERS)}}};
 

@@ -16,6 +16,7 @@ void life_world_init(struct life_world *world)
                                                   .start_timeout_ns = 30 * LIFE_TEST_SECOND,
                                                   .linger_ns = 10 * LIFE_TEST_SECOND,
                                                   .forget_after_ns = 60 * LIFE_TEST_SECOND,
+                                                  .most = {1000, 10},
                                                   .takeover_after_ns = UINT64_MAX};
     world->self = (struct gossip_life_self){.edges_live = true, .links_ended = true, .listed = 3};
     life_world_join(world);

@@ -64,6 +64,11 @@ static void stop_at(void *owner, uint64_t round)
     ((struct node *)owner)->record[0].stop_round = round;
 }
 
+static void setting(void *owner, enum gossip_setting_kind kind, const struct gossip_setting *value)
+{
+    ((struct node *)owner)->record[0].settings[kind] = *value;
+}
+
 static void slot(void *owner, uint32_t claimed)
 {
     ((struct node *)owner)->record[0].slot = claimed;
@@ -86,6 +91,7 @@ static const struct gossip_control_members known = {.count = count,
                                                     .census = census,
                                                     .flags = flags,
                                                     .stop_at = stop_at,
+                                                    .setting = setting,
                                                     .slot = slot,
                                                     .leave = leave};
 

@@ -101,6 +101,27 @@ static void a_stop_is_announced_with_its_round(void **s)
     member_net_destroy(&net);
 }
 
+// Whoever hears nothing of it by gossip sees it in the hash of the view.
+static void a_setting_reaches_all_and_late_joiners(void **s)
+{
+    const struct gossip_setting setting = {.round = 900, .by = 7, .value = 0.5, .before = (double)NAN};
+    (void)s;
+    begin(4);
+    member_net_kill(&net, 3, false);
+    member_net_run(&net, 10 * SECOND);
+    const uint64_t before = totals(0).view_hash;
+    gossip_membership_setting(net.nodes[1].membership, GOSSIP_SETTING_DECAY, &setting);
+    member_net_run(&net, 2 * SECOND);
+    assert_true(totals(0).view_hash != before);
+    member_net_start(&net, 3, 2);
+    member_net_join(&net, 3, 0);
+    assert_true(agree_within(3 * SECOND));
+    for (size_t i = 0; i < net.count; i++)
+        assert_int_equal(
+            gossip_setting_compare(&info_of(i, 1).record->settings[GOSSIP_SETTING_DECAY], &setting), 0);
+    member_net_destroy(&net);
+}
+
 // A record may be sent between two signatures, and a refutation is signed at once: neither may contain one
 // half of a stop.
 static void a_stop_is_announced_as_a_whole_or_not_at_all(void **s)
@@ -472,6 +493,7 @@ int main(void)
         cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(all_members_know_the_progress_of_each),
         cmocka_unit_test(a_stop_is_announced_with_its_round),
+        cmocka_unit_test(a_setting_reaches_all_and_late_joiners),
         cmocka_unit_test(a_stop_is_announced_as_a_whole_or_not_at_all),
         cmocka_unit_test(a_member_known_only_from_others_has_not_answered),
         cmocka_unit_test(packet_loss_makes_no_member_dead),

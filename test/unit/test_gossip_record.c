@@ -37,6 +37,8 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
     record.addresses[1] = (struct gossip_address){.family = 6, .ip = {0xfd, 1}, .port = 7401};
     record.pages = (struct gossip_address){.family = 4, .ip = {127, 0, 0, 1}, .port = 7480};
+    record.settings[GOSSIP_SETTING_DECAY] =
+        (struct gossip_setting){.round = 900, .by = 0x3132333435363738, .value = 0.02, .before = NAN};
     gossip_record_sign(&record, identity);
     return record;
 }
@@ -76,6 +78,8 @@ static void the_largest_record_fits(void **state)
     for (size_t i = 0; i < LIMIT_ADDRESSES; i++)
         record.addresses[i] = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
     record.pages = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
+    for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
+        record.settings[kind] = (struct gossip_setting){.round = 1, .value = 2, .before = 3};
     gossip_record_sign(&record, &identity);
     assert_true(gossip_record_bytes(&record) <= GOSSIP_RECORD_BYTES_MAX);
 }
@@ -166,6 +170,42 @@ static void invalid_fields_are_refused(void **state)
     assert_int_equal(read_changed(record), BASE_OK);
 }
 
+// A setting has one form, and a value that nodes can compute with.
+static void invalid_settings_are_refused(void **state)
+{
+    const double other_nan = -(double)NAN;
+    const struct {
+        double value, before;
+        enum base_error error;
+    } cases[] = {
+        {0.5, NAN, BASE_OK},
+        {0.5, 0.25, BASE_OK},
+        {NAN, 0.25, BASE_EFORMAT},
+        {INFINITY, 0.25, BASE_EFORMAT},
+        {0.5, -INFINITY, BASE_EFORMAT},
+        {0.5, other_nan, BASE_EFORMAT},
+    };
+    (void)state;
+    struct gossip_identity identity;
+    make_identity(1, &identity);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gossip_record record = example(&identity);
+        record.settings[0] =
+            (struct gossip_setting){.round = 1, .value = cases[i].value, .before = cases[i].before};
+        assert_int_equal(read_changed(record), cases[i].error);
+    }
+    struct gossip_record record = example(&identity), none = record;
+    memset(none.settings, 0, sizeof none.settings);
+    uint8_t bytes[GOSSIP_RECORD_BYTES_MAX];
+    const size_t with = written(&record, bytes, sizeof bytes), without = written(&none, bytes, sizeof bytes);
+    assert_int_equal(with - without, 32);
+    uint8_t *changed = bytes + without - sizeof none.signature - 1;
+    assert_int_equal(*changed, 0);
+    *changed = 1u << GOSSIP_SETTINGS;
+    struct base_reader reader = base_reader_of(bytes, without);
+    assert_int_equal(gossip_record_read(&reader, &none), BASE_EFORMAT);
+}
+
 static void a_node_cannot_sign_for_another(void **state)
 {
     (void)state;
@@ -224,10 +264,11 @@ static void versions_are_ordered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_record_survives_a_round_trip),    cmocka_unit_test(the_largest_record_fits),
-        cmocka_unit_test(every_changed_byte_is_refused),     cmocka_unit_test(every_truncation_is_refused),
-        cmocka_unit_test(invalid_fields_are_refused),        cmocka_unit_test(a_node_cannot_sign_for_another),
-        cmocka_unit_test(a_suspicion_survives_a_round_trip), cmocka_unit_test(versions_are_ordered),
+        cmocka_unit_test(a_record_survives_a_round_trip), cmocka_unit_test(the_largest_record_fits),
+        cmocka_unit_test(every_changed_byte_is_refused),  cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(invalid_fields_are_refused),     cmocka_unit_test(invalid_settings_are_refused),
+        cmocka_unit_test(a_node_cannot_sign_for_another), cmocka_unit_test(a_suspicion_survives_a_round_trip),
+        cmocka_unit_test(versions_are_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,10 +195,48 @@ static void a_model_that_diverged_comes_back_as_it_was(void **state)
     }
 }
 
+// How far a step goes without momentum, at the place of the first one.
+static float step_from(struct world *w, const float *start)
+{
+    float *model = train_trainer_model(w->learner.trainer);
+    float moved = 0;
+    memcpy(model, start, w->count * sizeof *model);
+    memset(first_moment(w), 0, w->count * sizeof *model);
+    node_built_in_steps(&w->learner, 1, 1);
+    for (size_t i = 0; i < w->count; i++)
+        moved += fabsf(model[i] - start[i]);
+    return moved;
+}
+
+static void a_setting_counts_from_the_next_step_on_until_it_is_taken_back(void **state)
+{
+    struct world w;
+    float start[16];
+    (void)state;
+    make_world(&w, TRAIN_SGD);
+    for (size_t i = 0; i < w.count; i++)
+        start[i] = 100;
+    const float usual = step_from(&w, start);
+    node_built_in_set(&w.learner, GOSSIP_SETTING_RATE, 0.05);
+    assert_true(train_trainer_rate(w.learner.trainer) == 0.05);
+    node_built_in_set(&w.learner, GOSSIP_SETTING_DECAY, 0.5);
+    const float decayed = step_from(&w, start);
+    node_built_in_set(&w.learner, GOSSIP_SETTING_DECAY, (double)NAN);
+    node_built_in_set(&w.learner, GOSSIP_SETTING_RATE, (double)NAN);
+    assert_true(train_trainer_rate(w.learner.trainer) == 0.1);
+    const float again = step_from(&w, start);
+    assert_true(usual > 0 && again < decayed && decayed > 0.05f * 0.5f * 99 * (float)w.count);
+    node_built_in_set(&w.learner, GOSSIP_SETTING_RATE, 0);
+    assert_true(step_from(&w, start) == 0);
+    free_world(&w);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_taken_model_is_not_shrunk),
-                                       cmocka_unit_test(the_state_of_an_optimiser_at_every_event),
-                                       cmocka_unit_test(a_model_that_diverged_comes_back_as_it_was)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_taken_model_is_not_shrunk),
+        cmocka_unit_test(a_setting_counts_from_the_next_step_on_until_it_is_taken_back),
+        cmocka_unit_test(the_state_of_an_optimiser_at_every_event),
+        cmocka_unit_test(a_model_that_diverged_comes_back_as_it_was)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,172 @@
+// `p2pml set`: changes of settings that come in over HTTP, and those that this node takes from the cluster.
+// Who may read node.dir may change them: the token that a request needs is in a file there.
+#include "base/file.h"
+#include "base/log.h"
+#include "node/config/change.h"
+#include "node/loop_private.h"
+#include "node/queue/clock.h"
+#include "node/store/modes.h"
+#include "node/store/settings.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096u
+
+// -- the token
+
+void node_loop_make_token(struct node_loop *loop)
+{
+    uint8_t chance[NODE_TOKEN_BYTES / 2];
+    char path[PATH_BYTES];
+    struct base_reason why = {""};
+    loop->directory = realpath(loop->options.config->node.dir, NULL);
+    const int used = snprintf(path, sizeof path, "%s/token", loop->options.config->node.dir);
+    if (used < 0 || (size_t)used >= sizeof path || getrandom(chance, sizeof chance, 0) != sizeof chance)
+        return;
+    for (size_t i = 0; i < sizeof chance; i++)
+        snprintf(loop->token + 2 * i, 3, "%02x", chance[i]);
+    const struct base_span text = {loop->token, strlen(loop->token)};
+    if (!base_file_write(path, NODE_FILE_MODE, &text, 1, &why))
+        return;
+    base_log(BASE_LOG_WARN, "set", "'p2pml set' will not work here: %s", why.text);
+    loop->token[0] = '\0';
+}
+
+// Takes as long for every wrong token of that length.
+static bool is_token(const struct node_loop *loop, const char *found)
+{
+    unsigned differs = strlen(found) != NODE_TOKEN_BYTES || loop->token[0] == '\0';
+    for (size_t i = 0; !differs && i < NODE_TOKEN_BYTES; i++)
+        differs |= (unsigned)(found[i] ^ loop->token[i]) << 8;
+    return !differs;
+}
+
+// -- what people read
+
+static void value_text(const struct node_loop *loop, enum gossip_setting_kind kind, double value,
+                       char out[32])
+{
+    const double initial = node_change_initial(loop->options.config, kind);
+    snprintf(out, 32, "%g", isnan(value) ? initial : value);
+}
+
+static void tell(struct node_http_answer *answer, int status, const char *format, ...) BASE_PRINTF(3, 4);
+static void tell(struct node_http_answer *answer, int status, const char *format, ...)
+{
+    va_list arguments;
+    answer->status = status;
+    va_start(arguments, format);
+    if (vasprintf(&answer->text, format, arguments) < 0)
+        answer->text = NULL; // answered as out of memory
+    va_end(arguments);
+}
+
+static void tell_set(const struct node_loop *loop, enum gossip_setting_kind kind,
+                     struct node_http_answer *answer)
+{
+    const struct gossip_setting *setting = gossip_life_setting(loop->life, kind);
+    char value[32], before[32];
+    value_text(loop, kind, setting->value, value);
+    value_text(loop, kind, setting->before, before);
+    tell(answer, 200,
+         "%s: %s instead of %s from round %" PRIu64 " on, on all nodes; this one is at round %" PRIu64 "\n",
+         node_change_key(kind), value, before, setting->round, loop->progress.round);
+}
+
+static void tell_answer(const struct node_loop *loop, enum gossip_setting_kind kind,
+                        struct node_http_answer *answer)
+{
+    const char *key = node_change_key(kind);
+    switch (gossip_life_answer(loop->life)) {
+    case GOSSIP_LIFE_IS_SET:
+        tell_set(loop, kind, answer);
+        break;
+    case GOSSIP_LIFE_TRAINS_NOT:
+        tell(answer, 409, "this node is %s: set %s at one that trains\n",
+             gossip_life_state_name(gossip_life_state(loop->life)), key);
+        break;
+    case GOSSIP_LIFE_HAS_JUST_BEGUN:
+        tell(answer, 409, "this node has just begun to train: set %s in a moment, or at another one\n", key);
+        break;
+    case GOSSIP_LIFE_CHANGES:
+        tell(answer, 409,
+             "%s is being changed at round %" PRIu64 ", and this node is at round %" PRIu64
+             ": try again some seconds after that round\n",
+             key, gossip_life_setting(loop->life, kind)->round, loop->progress.round);
+        break;
+    case GOSSIP_LIFE_ENDS_BEFORE:
+        tell(answer, 409, "the training ends before all nodes could have heard of it: %s stays\n", key);
+        break;
+    }
+}
+
+void node_loop_set(void *owner, const char *token, const char *assignment, struct node_http_answer *answer)
+{
+    struct node_loop *loop = owner;
+    struct gossip_life_event event = {.kind = GOSSIP_LIFE_SET};
+    struct base_reason why = {""};
+    answer->type = "text/plain; charset=utf-8";
+    if (!is_token(loop, token))
+        tell(answer, 401, "the token is not the one in %s/token\n", loop->options.config->node.dir);
+    else if (node_change_parse(assignment, &event.setting_kind, &event.value, &why))
+        tell(answer, 400, "%s\n", why.text);
+    else if (loop->options.program)
+        tell(answer, 409, "a program of its own trains here and chooses %s: change it there\n",
+             node_change_key(event.setting_kind));
+    else {
+        node_loop_live(loop, event);
+        tell_answer(loop, event.setting_kind, answer);
+    }
+}
+
+// -- what the life takes
+
+static void keep(const struct node_loop *loop)
+{
+    struct gossip_setting settings[GOSSIP_SETTINGS];
+    struct base_reason why = {""};
+    for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
+        settings[kind] = *gossip_life_setting(loop->life, (enum gossip_setting_kind)kind);
+    if (node_settings_write(loop->options.config->node.dir, settings, &why))
+        base_log(BASE_LOG_ERROR, "set", "a resumed node will have to hear of it again: %s", why.text);
+}
+
+void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_action *action)
+{
+    const struct gossip_setting *setting = &action->setting;
+    const uint64_t now = loop->progress.round;
+    const char *key = node_change_key(action->setting_kind);
+    char value[32], before[32];
+    keep(loop);
+    value_text(loop, action->setting_kind, setting->value, value);
+    value_text(loop, action->setting_kind, setting->before, before);
+    if (loop->options.program)
+        base_log(BASE_LOG_WARN, "set",
+                 "the cluster changes %s to %s at round %" PRIu64
+                 ": the program that trains here chooses it itself; change it there",
+                 key, value, setting->round);
+    else
+        base_log(BASE_LOG_INFO, "set",
+                 "%s: %s instead of %s from round %" PRIu64 " on; now at round %" PRIu64 "%s", key, value,
+                 before, setting->round, now, now < setting->round ? "" : ": this node hears of it too late");
+}
+
+enum base_error node_loop_read_settings(const struct node_loop *loop, struct gossip_life_options *options,
+                                        struct base_reason *why)
+{
+    const char *directory = loop->options.config->node.dir;
+    if (options->resumed)
+        return node_settings_read(directory, options->settings, why);
+    memset(options->settings, 0, sizeof options->settings); // those of an earlier training do not count
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/settings", directory);
+    if (unlink(path) && errno != ENOENT && errno != ENOTDIR)
+        return base_fail(why, BASE_EIO, "%s: %s", path, strerror(errno));
+    return BASE_OK;
+}
