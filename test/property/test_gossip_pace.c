@@ -504,6 +504,37 @@ static void an_absence_is_no_credit(void **state)
     assert_false(gossip_pace_spent(&pace, &peer));
 }
 
+// Sync: rounds that every neighbour has passed are skipped, at most `reach` at once, so that the next one is
+// at most the round of the hindmost. One in step is up to two turns of the plan ahead. An edge that is down
+// says nothing.
+static void only_rounds_that_all_have_passed_are_skipped(void **state)
+{
+    enum { REACH = 20, TURN = 3, IN_STEP = 2 * (TURN + 1) };
+    const uint64_t ahead[] = {0, 1, IN_STEP, IN_STEP + 1, IN_STEP + 2, REACH + 1, REACH + 2, 5 * REACH};
+    const size_t n = sizeof ahead / sizeof *ahead;
+
+    (void)state;
+    for (size_t k = 0; k < 2 * n * n; k++) {
+        const uint64_t first = ahead[k % n], second = ahead[k / n % n];
+        const bool sync = k >= n * n;
+        struct scene scene;
+        const struct all all = {.mode = sync ? GOSSIP_PACE_SYNC : GOSSIP_PACE_ASYNC,
+                                .neighbours = NEIGHBOURS,
+                                .one = {{.kind = FREE}, {.kind = RESYNCS}}};
+        set_up(&scene, &all);
+        scene.pace.plan.turn = TURN;
+        scene.peer[0].round = ROUND + first;
+        scene.peer[1].round = ROUND + second;
+        const uint64_t least = first < second ? first : second, most = least > REACH ? REACH : least - 1;
+        const uint64_t skipped = gossip_pace_goes_on(&scene.pace) - ROUND;
+        assert_int_equal(skipped, sync && least > IN_STEP ? most : 0);
+        gossip_pace_tie(&scene.pace, &scene.peer[0], GOSSIP_PACE_BEGINS);
+        scene.peer[1].round = 0; // nothing has been heard
+        assert_int_equal(gossip_pace_goes_on(&scene.pace), ROUND);
+        take_down(&scene);
+    }
+}
+
 static void every_reason_has_a_name(void **state)
 {
     (void)state;
@@ -521,6 +552,7 @@ int main(void)
         cmocka_unit_test(overlapping_rounds_are_not_apart),
         cmocka_unit_test(weights_stay_weights),
         cmocka_unit_test(an_absence_is_no_credit),
+        cmocka_unit_test(only_rounds_that_all_have_passed_are_skipped),
         cmocka_unit_test(every_reason_has_a_name),
     };
 
