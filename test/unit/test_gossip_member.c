@@ -23,6 +23,21 @@ static void one_living_entry_of_the_peer_list_is_enough(void **s)
     member_net_destroy(&net);
 }
 
+// In calm one member a period is asked, and every question is answered.
+static void each_node_asks_one_member_a_period(void **s)
+{
+    (void)s;
+    begin(6);
+    const uint64_t before = totals(0).probes;
+    member_net_run(&net, 20 * SECOND);
+    assert_in_range(totals(0).probes - before, 36, 42);
+    assert_int_equal(totals(0).probes_failed, 0);
+    member_net_kill(&net, 3, true);
+    member_net_run(&net, 20 * SECOND);
+    assert_true(totals(0).probes_failed > 0);
+    member_net_destroy(&net);
+}
+
 static void all_members_know_the_group_of_each(void **s)
 {
     (void)s;
@@ -466,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_living_entry_of_the_peer_list_is_enough),
+        cmocka_unit_test(each_node_asks_one_member_a_period),
         cmocka_unit_test(all_members_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(all_members_know_the_progress_of_each),
