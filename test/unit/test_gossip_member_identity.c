@@ -300,8 +300,8 @@ static void a_member_that_sends_its_own_record_over_its_link_has_answered(void *
     (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
     assert_false(x->answered);
     x->record.version =
-        (struct gossip_version){.generation = 9, .instance_id = 98}; // of two under one generation
-    (void)is_answered_for(9, GOSSIP_BY_STREAM, 1);
+        (struct gossip_version){.generation = 9, .instance_id = 100}; // of two under one generation
+    (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
     assert_false(x->answered);
     member_net_destroy(&net);
 }
