@@ -57,6 +57,31 @@ static void detach(struct link *link)
     link->peer = NULL;
 }
 
+static uint64_t idle_ns(const struct peer *peer)
+{
+    return peer->alive ? GOSSIP_LINKS_IDLE_NS : GOSSIP_LINKS_GONE_NS;
+}
+
+static bool may_idle(const struct link *link)
+{
+    return !link->peer->wanted && !link->stalled;
+}
+
+uint64_t pair_due(const struct gossip_links *links, const struct link *link)
+{
+    static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
+                                           [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
+                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS};
+    const bool active = link->state == GOSSIP_LINK_ACTIVE;
+    if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
+        return UINT64_MAX;
+    uint64_t limit_ns = active                               ? idle_ns(link->peer)
+                        : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
+                                                             : patience_ns[link->state];
+    uint64_t since_ns = active ? link->used_ns : link->state_ns;
+    return since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns;
+}
+
 // -- taking into use
 
 static void deactivate(struct gossip_links *links, struct peer *peer)
@@ -94,7 +119,7 @@ static void activate(struct gossip_links *links, struct link *link)
     links->told_duplicate = 0;
     links->totals.active++;
     links->totals.activated++;
-    links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
+    links_due(links, pair_due(links, link));
     if (decides(links, &peer->id))
         act(links, GOSSIP_LINKS_GREET, link);
     call_hold(links, &member, &peer->call);
@@ -442,16 +467,6 @@ void pair_message(struct gossip_links *links, struct link *link)
 
 // -- time
 
-uint64_t pair_idle_ns(const struct peer *peer)
-{
-    return peer->alive ? GOSSIP_LINKS_IDLE_NS : GOSSIP_LINKS_GONE_NS;
-}
-
-static bool may_idle(const struct link *link)
-{
-    return !link->peer->wanted && !link->stalled;
-}
-
 // Data on the active link may not have been read yet. Only once: a process that is always late must get a
 // working link, too.
 static bool waits_once_more(const struct gossip_links *links, struct link *link)
@@ -475,19 +490,10 @@ static void candidate_waited(struct gossip_links *links, struct link *link)
 
 void pair_timer(struct gossip_links *links, struct link *link)
 {
-    static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
-                                           [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
-                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS};
-    bool active = link->state == GOSSIP_LINK_ACTIVE;
-    if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
-        return;
-    uint64_t limit_ns = active                               ? pair_idle_ns(link->peer)
-                        : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
-                                                             : patience_ns[link->state];
-    uint64_t since_ns = active ? link->used_ns : link->state_ns;
-    if (links_after(links->now_ns, since_ns) < limit_ns)
-        links_due(links, since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns);
-    else if (active)
+    const uint64_t due_ns = pair_due(links, link);
+    if (links->now_ns < due_ns)
+        links_due(links, due_ns);
+    else if (link->state == GOSSIP_LINK_ACTIVE)
         pair_close(links, link, GOSSIP_CLOSE_IDLE);
     else if (link->state == GOSSIP_LINK_CANDIDATE)
         candidate_waited(links, link);

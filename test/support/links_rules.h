@@ -22,6 +22,7 @@ static struct {
     struct gossip_links_action action[600];
     size_t actions;
     uint64_t now_ns, entropy;
+    enum gossip_entry_state entry; // of the first one, as told
 } w;
 
 static inline struct gossip_id id(uint8_t first)
@@ -59,6 +60,16 @@ static inline void without_entries(void)
     assert_int_equal(begin_with(0, NULL), 0);
 }
 
+// Who shows the entries hears of every change.
+static inline void check_entry(void)
+{
+    for (size_t i = 0; i < w.actions; i++)
+        if (w.action[i].kind == GOSSIP_LINKS_ENTRY && w.action[i].target.entry == 0)
+            w.entry = gossip_links_entry(w.links, 0)->state;
+    if (gossip_links_entries(w.links) > 0)
+        assert_int_equal(w.entry, gossip_links_entry(w.links, 0)->state);
+}
+
 // Keeps only the actions of this event.
 static inline void say(struct gossip_links_event event)
 {
@@ -69,6 +80,7 @@ static inline void say(struct gossip_links_event event)
     while (gossip_links_next(w.links, &w.action[w.actions]))
         assert_true(++w.actions < sizeof w.action / sizeof *w.action);
     gossip_links_check(w.links);
+    check_entry();
 }
 
 #define SAY(...) say((struct gossip_links_event){.kind = __VA_ARGS__})

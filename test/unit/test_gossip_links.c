@@ -33,10 +33,29 @@ static void the_higher_id_greets_first(void **state)
     assert_non_null(find(GOSSIP_LINKS_UP));
 }
 
+static void the_active_link_of_a_peer_has_its_owner(void **state)
+{
+    (void)state;
+    const struct gossip_id high = id(HIGH), low = id(LOW);
+    int mark;
+    void *owner = &mark;
+    const uint64_t link = accept_authenticated(HIGH, true);
+    gossip_links_bind(w.links, link, &mark);
+    assert_int_equal(gossip_links_active(w.links, &high, &owner), 0);
+    assert_null(owner);
+    greet_with_life(link, 1);
+    assert_int_equal(gossip_links_active(w.links, &high, &owner), link);
+    assert_ptr_equal(owner, &mark);
+    assert_int_equal(gossip_links_active(w.links, &low, &owner), 0);
+    assert_null(owner);
+    assert_int_equal(gossip_links_active(w.links, &high, NULL), link);
+}
+
 static void an_older_link_that_works_stays(void **state)
 {
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
+    gossip_links_bind(w.links, old, &w);
     greet_with_life(fresh, 1);
     assert_int_equal(w.actions, 0); // the new link waits
     w.now_ns += 2900 * MS;
@@ -45,6 +64,7 @@ static void an_older_link_that_works_stays(void **state)
     assert_int_equal(need(GOSSIP_LINKS_DELIVER)->link, old);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, fresh);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+    assert_ptr_equal(need(GOSSIP_LINKS_CLOSE)->other, &w);
 }
 
 static void a_silent_older_link_gives_way_after_three_seconds(void **state)
@@ -284,6 +304,25 @@ static void packets_wait_for_a_link_in_order(void **state)
     assert_int_equal(need(GOSSIP_LINKS_SEND)->link, link);
 }
 
+// What waits for a peer that has parted is dropped; its link ends for the reason that is given.
+static void a_parted_peer_keeps_no_link_and_no_packets(void **state)
+{
+    (void)state;
+    struct gossip_links_totals totals;
+    SAY(GOSSIP_LINKS_START);
+    const uint64_t link = accept_active(HIGH);
+    packet_to(LOW, 1);
+    packet_to(HIGHER, 1);
+    SAY(GOSSIP_LINKS_PART, .peer = id(HIGH), .why = GOSSIP_CLOSE_SILENT);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SILENT);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, link);
+    SAY(GOSSIP_LINKS_PART, .peer = id(LOW), .why = GOSSIP_CLOSE_SILENT);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 1); // of another one
+    gossip_links_destroy(NULL);
+}
+
 static void packets_do_not_wait_for_a_link_for_ever(void **state)
 {
     (void)state;
@@ -477,6 +516,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(the_higher_id_greets_first),
+        CASE(the_active_link_of_a_peer_has_its_owner),
         CASE(an_older_link_that_works_stays),
         CASE(a_silent_older_link_gives_way_after_three_seconds),
         CASE(a_process_that_was_stopped_reads_first),
@@ -492,6 +532,7 @@ int main(void)
         CASE(a_link_to_a_member_that_has_left_ends_soon),
         CASE(a_stalled_link_is_not_idle),
         CASE(packets_wait_for_a_link_in_order),
+        CASE(a_parted_peer_keeps_no_link_and_no_packets),
         CASE(packets_do_not_wait_for_a_link_for_ever),
         CASE(a_link_that_is_never_established_is_reported),
         CASE(a_process_whose_identity_others_know_elsewhere_is_told),

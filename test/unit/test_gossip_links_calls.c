@@ -253,6 +253,21 @@ static void an_entry_that_leads_to_this_node_is_reported_and_called_again(void *
     until(GOSSIP_LINKS_RESOLVE, S); // its name may later lead to other nodes
 }
 
+// The host of a member that has left may become this node's.
+static void an_entry_that_leads_to_this_node_stands_for_no_other(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(1);
+    assert_true(gossip_links_entry(w.links, 0)->known);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    until(GOSSIP_LINKS_RESOLVE, 20 * S);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(SELF));
+    greet_with_life(link, w.greeting.instance_id);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
+    assert_false(gossip_links_entry(w.links, 0)->known);
+}
+
 // A name that once fails to resolve must not silence its entry.
 static void addresses_that_do_not_resolve_are_asked_for_again(void **state)
 {
@@ -420,6 +435,7 @@ int main(void)
         CASE(an_entry_with_many_addresses_looks_for_others),
         CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
         CASE(an_entry_that_leads_to_this_node_is_reported_and_called_again),
+        CASE(an_entry_that_leads_to_this_node_stands_for_no_other),
         CASE(a_peer_that_refused_is_not_called_again_soon),
         CASE(a_peer_of_another_protocol_is_not_called_again_soon),
         CASE(an_entry_is_no_longer_refused_when_its_peer_has_a_link),
