@@ -202,8 +202,6 @@ static void timer(struct gossip_links *links)
 {
     struct link *link;
     struct peer *peer, *next;
-    if (links->now_ns < links->due_ns)
-        return;
     links->late = links_after(links->now_ns, links->due_ns) >= GOSSIP_LINKS_LATE_NS;
     links->due_ns = UINT64_MAX;
     BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
@@ -382,7 +380,7 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
     link->half_open = true;
     links->half_open[links->n_half_open++] = host;
     links->totals.accepted++;
-    links_due(links, now_ns + LIMIT_HANDSHAKE_NS);
+    links_due(links, pair_due(links, link));
     return link->handle;
 }
 

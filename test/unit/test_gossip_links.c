@@ -240,6 +240,29 @@ static void a_closed_port_is_evidence_only_where_a_call_once_succeeded(void **st
 
 // -- which links are wanted
 
+// However many have been reached since, and by whichever call.
+static void a_closed_port_is_evidence_about_every_one_that_was_reached(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    for (uint8_t turn = 0; turn < 2; turn++)
+        for (uint8_t first = HIGH; first < HIGH + 3; first++) {
+            packet_to(first, 1);
+            if (!find(GOSSIP_LINKS_RESOLVE))
+                until(GOSSIP_LINKS_RESOLVE, 4 * S);
+            const uint64_t link = call_of_member(first);
+            if (turn == 0)
+                SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(first),
+                    .alive = true);
+            SAY(GOSSIP_LINKS_ENDED, .link = link, .end = turn ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER);
+            assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, turn);
+            SAY(GOSSIP_LINKS_PART, .peer = id(first), .why = GOSSIP_CLOSE_SILENT);
+            w.now_ns += 20 * S;
+            SAY(GOSSIP_LINKS_TIMER);
+        }
+}
+
 static void idle_links_end_and_wanted_links_stay(void **state)
 {
     (void)state;
@@ -446,6 +469,26 @@ static void two_answers_are_no_duplicate(void **state)
     assert_null(find(GOSSIP_LINKS_DUPLICATE));
 }
 
+// What is said over a link that is not in use yet, or beside one that is, says nothing of this node.
+static void only_the_end_of_the_only_link_tells_of_a_duplicate(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    const uint64_t active = accept_active(HIGH);
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t link =
+            i % 2 ? accept_authenticated(HIGH, true) : gossip_links_accept(w.links, w.now_ns, 7, NULL);
+        SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
+        assert_null(find(GOSSIP_LINKS_DUPLICATE));
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        w.now_ns += 2 * S;
+        SAY(GOSSIP_LINKS_MESSAGE, .link = active);
+    }
+    // The accepting end greets, so that the caller sees that it has called itself.
+    accept_authenticated(SELF, true);
+    assert_non_null(find(GOSSIP_LINKS_GREET));
+}
+
 static void another_process_with_this_id_is_a_duplicate(void **state)
 {
     (void)state;
@@ -528,6 +571,7 @@ int main(void)
         CASE(only_an_allowed_peer_gets_a_link),
         CASE(an_end_without_bye_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),
+        CASE(a_closed_port_is_evidence_about_every_one_that_was_reached),
         CASE(idle_links_end_and_wanted_links_stay),
         CASE(a_link_to_a_member_that_has_left_ends_soon),
         CASE(a_stalled_link_is_not_idle),
@@ -538,6 +582,7 @@ int main(void)
         CASE(a_process_whose_identity_others_know_elsewhere_is_told),
         CASE(few_answers_over_a_long_time_are_no_duplicate),
         CASE(two_answers_are_no_duplicate),
+        CASE(only_the_end_of_the_only_link_tells_of_a_duplicate),
         CASE(another_process_with_this_id_is_a_duplicate),
         CASE(a_node_without_links_calls_on_before_a_call_has_ended),
         CASE(a_node_with_a_link_waits_until_a_call_has_ended),
