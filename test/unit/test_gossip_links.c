@@ -343,6 +343,10 @@ static void a_parted_peer_keeps_no_link_and_no_packets(void **state)
     SAY(GOSSIP_LINKS_PART, .peer = id(LOW), .why = GOSSIP_CLOSE_SILENT);
     gossip_links_totals(w.links, &totals);
     assert_int_equal(totals.packets, 1); // of another one
+    (void)accept_active(HIGH);
+    assert_null(find(GOSSIP_LINKS_SEND));
+    const uint64_t other = accept_active(HIGHER);
+    assert_int_equal(need(GOSSIP_LINKS_SEND)->link, other);
     gossip_links_destroy(NULL);
 }
 
@@ -390,7 +394,11 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     SAY(GOSSIP_LINKS_START);
     uint64_t first = call_of_entry(0, 1);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
-    uint64_t second = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    uint64_t second = need(GOSSIP_LINKS_CALL)->link;
+    uint64_t stranger = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    SAY(GOSSIP_LINKS_ENDED, .link = stranger, .end = GOSSIP_END_OTHER); // no call of this node
+    assert_null(find(GOSSIP_LINKS_CALL));
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = first, .peer = id(LOW),
         .alive = true);
     greet_with_life(first, 1);
@@ -398,6 +406,18 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = second, .peer = id(LOW),
         .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
+}
+
+// An older call that ends takes nothing from the one that goes on.
+static void the_end_of_an_older_call_is_not_that_of_the_newer(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t first = call_of_entry(0, 1);
+    until(GOSSIP_LINKS_RESOLVE, 3 * S);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    SAY(GOSSIP_LINKS_ENDED, .link = first, .end = GOSSIP_END_REFUSED);
+    assert_null(find(GOSSIP_LINKS_CALL));
 }
 
 static void a_node_with_a_link_waits_until_a_call_has_ended(void **state)
@@ -585,6 +605,7 @@ int main(void)
         CASE(only_the_end_of_the_only_link_tells_of_a_duplicate),
         CASE(another_process_with_this_id_is_a_duplicate),
         CASE(a_node_without_links_calls_on_before_a_call_has_ended),
+        CASE(the_end_of_an_older_call_is_not_that_of_the_newer),
         CASE(a_node_with_a_link_waits_until_a_call_has_ended),
         CASE(a_second_process_is_told_about_the_first),
         CASE(a_link_that_only_carries_an_explanation_is_not_active),

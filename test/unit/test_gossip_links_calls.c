@@ -55,6 +55,9 @@ static void all_wanted_members_are_called_at_the_start(void **state)
     assert_int_equal(w.actions, 0);
     SAY(GOSSIP_LINKS_PACKET, .peer = id(LOW), .bytes = (const uint8_t *)"", .count = 1);
     assert_int_equal(w.actions, 0);
+    struct gossip_links_totals totals;
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 0);
 }
 
 static void a_packet_to_this_node_goes_nowhere(void **state)
@@ -143,6 +146,15 @@ static void a_dead_member_is_not_called_sooner_for_being_dead(void **state)
         SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
         const uint64_t now_ns = w.now_ns;
         SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+        const uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns;
+        if (turn == 5)
+            assert_true(waited_ns > GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+    }
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true); // that is news, once
+    for (size_t turn = 0; turn < 6; turn++) {
+        SAY(GOSSIP_LINKS_ENDED, .link = call_of_member(HIGH), .end = GOSSIP_END_OTHER);
+        const uint64_t now_ns = w.now_ns;
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
         const uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns;
         if (turn == 5)
             assert_true(waited_ns > GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
