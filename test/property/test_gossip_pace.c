@@ -62,7 +62,8 @@ static void check_reason(const struct scene *scene, const struct gossip_pace_nex
              "waits for a link that does not come");
         break;
     case GOSSIP_PACE_FOR_EDGE:
-        must(scene, others && !any_live(scene), "waits for an edge though one is live, or nobody trains");
+        must(scene, others && !any_live(scene) && !all_spent(scene),
+             "waits for an edge though one is live, all were waited for, or nobody trains");
         break;
     case GOSSIP_PACE_FOR_CLUSTER:
         must(scene, others && gossip_pace_ahead(&scene->pace), "waits for a cluster that is not behind");

@@ -173,6 +173,15 @@ static void rounds_without_an_exchange_are_counted(void **state)
                               .round = ROUND + 1, .others = others, .idle = idle, .counts = counts});
         assert_int_equal(scene.pace.rounds - rounds, counts);
         assert_int_equal(scene.pace.planned, planned); // the plan names nobody
+        gossip_pace_leave(&scene.pace);
+        gossip_pace_begin(&scene.pace,
+                          &(struct gossip_pace_round){.round = ROUND + 1, .meets = true, .counts = counts});
+        assert_int_equal(scene.pace.planned, planned + counts);
+        gossip_pace_leave(&scene.pace);
+        scene.pace.rounds = rounds;
+        gossip_pace_begin(&scene.pace,
+                          &(struct gossip_pace_round){
+                              .round = ROUND + 1, .others = others, .idle = idle, .counts = counts});
         assert_int_equal(scene.pace.turn,
                          !sync && others && !idle && long_ago ? GOSSIP_PACE_DUE : GOSSIP_PACE_NO_TURN);
         take_down(&scene);
@@ -299,8 +308,25 @@ static void the_longest_unmet_is_asked(void **state)
             for (size_t i = 0; i < GOSSIP_ANSWERS; i++)
                 gossip_answers_learn(&scene.peer[older].answers, 300 * MS);
             assert_ptr_equal(gossip_pace_next(&scene.pace).peer, &scene.peer[older]);
+            scene.peer[1 - older].flight = GOSSIP_PACE_OPEN;
+            assert_int_equal(gossip_pace_next(&scene.pace).todo, GOSSIP_PACE_WAIT);
             take_down(&scene);
         }
+}
+
+// Where both were overlooked, the plan says which is asked.
+static void of_two_overlooked_the_partner_is_asked(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    for (size_t partner = 0; partner < NEIGHBOURS; partner++) {
+        open_scene(&scene, GOSSIP_PACE_ASYNC, GOSSIP_PACE_DUE, FREE, FREE);
+        scene.pace.plan.partner = scene.peer[partner].peer;
+        scene.peer[0].met = scene.peer[1].met = scene.pace.rounds - 100;
+        assert_ptr_equal(gossip_pace_next(&scene.pace).peer, &scene.peer[partner]);
+        take_down(&scene);
+    }
 }
 
 // What an earlier request weighed is nothing once it has been answered; the room that answers took counts
@@ -317,6 +343,9 @@ static void a_weight_counts_while_its_request_is_out(void **state)
     assert_true(gossip_pace_weight(&scene.pace, &scene.peer[1], 0.5f) < 0.2f); // 2/3 of 1/4
     scene.peer[0].loose = true;
     assert_true(gossip_pace_weight(&scene.pace, &scene.peer[1], 0.5f) > 0.3f); // 2/3 of 1/2
+    scene.peer[0].tie = GOSSIP_PACE_LOST;                                      // its request is void
+    assert_true(gossip_pace_weight(&scene.pace, &scene.peer[1], 0.5f) == 0.5f);
+    scene.peer[0].tie = GOSSIP_PACE_LIVE;
     gossip_pace_dropped(&scene.peer[0]);
     assert_true(gossip_pace_weight(&scene.pace, &scene.peer[1], 0.5f) == 0.5f);
     assert_true(gossip_pace_due(&scene.pace, &scene.peer[0]) == UINT64_MAX);
@@ -352,6 +381,7 @@ int main(void)
         cmocka_unit_test(with_nobody_free_it_waits_for_the_first),
         cmocka_unit_test(an_overlooked_neighbour_is_asked),
         cmocka_unit_test(the_longest_unmet_is_asked),
+        cmocka_unit_test(of_two_overlooked_the_partner_is_asked),
         cmocka_unit_test(a_weight_counts_while_its_request_is_out),
         cmocka_unit_test(a_request_is_due_after_a_ceiling_and_the_usual_time),
     };
