@@ -239,7 +239,6 @@ static void call_next_address(struct gossip_links *links, const struct gossip_li
     link->state = GOSSIP_LINK_CALLING;
     link->caller = true;
     link->target = *target;
-    links_due(links, links->now_ns + links->options.call_ns);
     become(links, target, call, CALL_UNDER_WAY);
     wait_until(links, call, links->now_ns + GOSSIP_LINKS_CALL_LONELY_NS);
     call->link = link->handle;

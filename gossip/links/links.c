@@ -14,6 +14,7 @@ enum base_error gossip_links_create(const struct gossip_links_options *options, 
     links->options = *options;
     if (!links->options.call_ns)
         links->options.call_ns = GOSSIP_LINKS_CALL_NS;
+    BASE_ASSERT(links->options.call_ns >= GOSSIP_LINKS_CALL_LONELY_NS); // a call is looked at then
     links->now_ns = options->now_ns;
     links->due_ns = UINT64_MAX;
     TAILQ_INIT(&links->links);
@@ -106,7 +107,7 @@ static void want(struct gossip_links *links, const struct gossip_id *ids, size_t
             continue;
         peer->wanted = false;
         if (peer->active)
-            links_due(links, peer->active->used_ns + pair_idle_ns(peer));
+            links_due(links, pair_due(links, peer->active));
         BASE_ASSERT(!peer->active || peer->active->state == GOSSIP_LINK_ACTIVE);
         links_peer_release(links, peer);
     }
@@ -126,7 +127,7 @@ static void member(struct gossip_links *links, const struct gossip_id *id, bool 
         }
         peer->alive = alive;
         if (!alive && peer->active)
-            links_due(links, peer->active->used_ns + pair_idle_ns(peer));
+            links_due(links, pair_due(links, peer->active));
     }
     if (alive) {
         call_entries_hold(links, id);
@@ -162,7 +163,7 @@ static void stalled(struct gossip_links *links, struct link *link, bool on)
         return;
     link->stalled = on;
     link->used_ns = links->now_ns; // a stalled link was not idle
-    links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
+    links_due(links, pair_due(links, link));
 }
 
 static bool is_missing(const struct gossip_links *links, const struct peer *peer, uint64_t now_ns)
@@ -201,8 +202,6 @@ static void timer(struct gossip_links *links)
 {
     struct link *link;
     struct peer *peer, *next;
-    if (links->now_ns < links->due_ns)
-        return;
     links->late = links_after(links->now_ns, links->due_ns) >= GOSSIP_LINKS_LATE_NS;
     links->due_ns = UINT64_MAX;
     BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);
@@ -381,7 +380,7 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
     link->half_open = true;
     links->half_open[links->n_half_open++] = host;
     links->totals.accepted++;
-    links_due(links, now_ns + LIMIT_HANDSHAKE_NS);
+    links_due(links, pair_due(links, link));
     return link->handle;
 }
 
@@ -448,6 +447,30 @@ void gossip_links_totals(const struct gossip_links *links, struct gossip_links_t
     totals->calls = links->n_calls;
 }
 
+// Nothing is done late: the deadline is that of the first thing that time alone brings about.
+static void check_call(const struct gossip_links *links, const struct call *call)
+{
+    if (call->state == CALL_PAUSED || call->state == CALL_RESOLVING)
+        BASE_ASSERT(links->due_ns <= call->due_ns);
+}
+
+static void check_deadline(const struct gossip_links *links)
+{
+    const struct link *link;
+    const struct peer *peer;
+    const struct packet *oldest = STAILQ_FIRST(&links->packets);
+    TAILQ_FOREACH(link, &links->links, all)
+        BASE_ASSERT(links->due_ns <= pair_due(links, link));
+    for (size_t i = 0; i < links->options.entries; i++)
+        check_call(links, &links->entry[i].call);
+    TAILQ_FOREACH(peer, &links->peers, all) {
+        check_call(links, &peer->call);
+        BASE_ASSERT(!peer->wanted || !peer->alive || peer->active || peer->told ||
+                    links->due_ns <= peer->missing_ns + GOSSIP_LINKS_MISSING_NS);
+    }
+    BASE_ASSERT(!oldest || links->due_ns <= oldest->since_ns + GOSSIP_LINKS_PACKET_NS);
+}
+
 static void check_peer(const struct gossip_links *links, const struct peer *peer)
 {
     const struct link *link;
@@ -470,7 +493,7 @@ void gossip_links_check(const struct gossip_links *links)
 {
     const struct link *link;
     const struct peer *peer;
-    size_t count = 0, active = 0, half_open = 0;
+    size_t count = 0, active = 0, half_open = 0, peers = 0, packets = 0, calls = 0;
     TAILQ_FOREACH(link, &links->links, all) {
         bool authenticated = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
         BASE_ASSERT((link->peer != NULL) == (authenticated && !link->self));
@@ -479,8 +502,14 @@ void gossip_links_check(const struct gossip_links *links)
         half_open += link->half_open;
         count++;
     }
-    TAILQ_FOREACH(peer, &links->peers, all)
+    TAILQ_FOREACH(peer, &links->peers, all) {
         check_peer(links, peer);
+        calls += peer->call.state != CALL_IDLE && peer->call.state != CALL_HELD;
+        packets += peer->packets;
+        peers++;
+    }
+    check_deadline(links);
+    BASE_ASSERT(peers == links->n_peers && packets == links->totals.packets && calls == links->n_calls);
     BASE_ASSERT(count == links->totals.links && count <= GOSSIP_LINKS_MAX);
     BASE_ASSERT(active == links->totals.active && half_open == links->n_half_open);
     BASE_ASSERT(links->totals.packets <= GOSSIP_LINKS_PACKETS);

@@ -162,9 +162,8 @@ void pair_bye(struct gossip_links *links, struct link *link, const char *reason)
 void pair_message(struct gossip_links *links, struct link *link);
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end);
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why);
-// After this time without traffic an unwanted active link ends.
-uint64_t pair_idle_ns(const struct peer *peer);
 void pair_timer(struct gossip_links *links, struct link *link);
+uint64_t pair_due(const struct gossip_links *links, const struct link *link); // when it has something to do
 bool pair_give_way(struct gossip_links *links,
                    uint64_t host); // closes one half-open link for a new one of `host`
 bool pair_allows(const struct gossip_links *links, const struct gossip_id *id);

@@ -1,6 +1,31 @@
 // One link per pair: what a proof of identity, a greeting, a message, a BYE and the end of a link mean.
 #include "gossip/links/links_private.h"
 
+static uint64_t idle_ns(const struct peer *peer)
+{
+    return peer->alive ? GOSSIP_LINKS_IDLE_NS : GOSSIP_LINKS_GONE_NS;
+}
+
+static bool may_idle(const struct link *link)
+{
+    return !link->peer->wanted && !link->stalled;
+}
+
+uint64_t pair_due(const struct gossip_links *links, const struct link *link)
+{
+    static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
+                                           [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
+                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS};
+    const bool active = link->state == GOSSIP_LINK_ACTIVE;
+    if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
+        return UINT64_MAX;
+    uint64_t limit_ns = active                               ? idle_ns(link->peer)
+                        : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
+                                                             : patience_ns[link->state];
+    uint64_t since_ns = active ? link->used_ns : link->state_ns;
+    return since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns;
+}
+
 static void become(struct gossip_links *links, struct link *link, enum gossip_link_state state)
 {
     static const bool follows[6][6] = {
@@ -8,11 +33,13 @@ static void become(struct gossip_links *links, struct link *link, enum gossip_li
         [GOSSIP_LINK_ACCEPTED] = {[GOSSIP_LINK_AUTHENTICATED] = true, [GOSSIP_LINK_CLOSING] = true},
         [GOSSIP_LINK_AUTHENTICATED] =
             {[GOSSIP_LINK_CANDIDATE] = true, [GOSSIP_LINK_ACTIVE] = true, [GOSSIP_LINK_CLOSING] = true},
-        [GOSSIP_LINK_CANDIDATE] = {[GOSSIP_LINK_ACTIVE] = true, [GOSSIP_LINK_CLOSING] = true},
+        [GOSSIP_LINK_CANDIDATE] =
+            {[GOSSIP_LINK_CANDIDATE] = true, [GOSSIP_LINK_ACTIVE] = true, [GOSSIP_LINK_CLOSING] = true},
         [GOSSIP_LINK_ACTIVE] = {[GOSSIP_LINK_CLOSING] = true}};
     BASE_ASSERT(follows[link->state][state]);
     link->state = state;
     link->state_ns = links->now_ns;
+    links_due(links, pair_due(links, link));
 }
 
 bool pair_allows(const struct gossip_links *links, const struct gossip_id *id)
@@ -85,16 +112,15 @@ static void activate(struct gossip_links *links, struct link *link)
     BASE_ASSERT(peer->undecided > 0 && link->state != GOSSIP_LINK_ACTIVE);
     if (peer->active)
         replace(links, peer->active);
+    link->used_ns = links->now_ns;
     become(links, link, GOSSIP_LINK_ACTIVE);
     links_release_half_open(links, link);
     peer->active = link;
     peer->undecided--;
-    link->used_ns = links->now_ns;
     link->told_before = links->told_duplicate; // the count goes on from here if this is a duplicate, too
     links->told_duplicate = 0;
     links->totals.active++;
     links->totals.activated++;
-    links_due(links, links->now_ns + GOSSIP_LINKS_IDLE_NS);
     if (decides(links, &peer->id))
         act(links, GOSSIP_LINKS_GREET, link);
     call_hold(links, &member, &peer->call);
@@ -300,7 +326,6 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
         pair_close(links, link, GOSSIP_CLOSE_OTHER_PROTOCOL);
         return;
     }
-    links_due(links, links->now_ns + GOSSIP_LINKS_GREETING_NS);
     if (gossip_id_compare(&event->peer, &links->options.self) == 0) {
         proven_self(links, link);
         return;
@@ -376,7 +401,6 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
         activate(links, link);
     } else {
         become(links, link, GOSSIP_LINK_CANDIDATE);
-        links_due(links, links->now_ns + GOSSIP_LINKS_CANDIDATE_NS);
     }
 }
 
@@ -442,16 +466,6 @@ void pair_message(struct gossip_links *links, struct link *link)
 
 // -- time
 
-uint64_t pair_idle_ns(const struct peer *peer)
-{
-    return peer->alive ? GOSSIP_LINKS_IDLE_NS : GOSSIP_LINKS_GONE_NS;
-}
-
-static bool may_idle(const struct link *link)
-{
-    return !link->peer->wanted && !link->stalled;
-}
-
 // Data on the active link may not have been read yet. Only once: a process that is always late must get a
 // working link, too.
 static bool waits_once_more(const struct gossip_links *links, struct link *link)
@@ -465,29 +479,18 @@ static bool waits_once_more(const struct gossip_links *links, struct link *link)
 static void candidate_waited(struct gossip_links *links, struct link *link)
 {
     BASE_ASSERT(link->state == GOSSIP_LINK_CANDIDATE);
-    if (!waits_once_more(links, link)) {
+    if (waits_once_more(links, link))
+        become(links, link, GOSSIP_LINK_CANDIDATE);
+    else
         activate(links, link);
-        return;
-    }
-    link->state_ns = links->now_ns;
-    links_due(links, links->now_ns + GOSSIP_LINKS_CANDIDATE_NS);
 }
 
 void pair_timer(struct gossip_links *links, struct link *link)
 {
-    static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
-                                           [GOSSIP_LINK_AUTHENTICATED] = GOSSIP_LINKS_GREETING_NS,
-                                           [GOSSIP_LINK_CANDIDATE] = GOSSIP_LINKS_CANDIDATE_NS};
-    bool active = link->state == GOSSIP_LINK_ACTIVE;
-    if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
-        return;
-    uint64_t limit_ns = active                               ? pair_idle_ns(link->peer)
-                        : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
-                                                             : patience_ns[link->state];
-    uint64_t since_ns = active ? link->used_ns : link->state_ns;
-    if (links_after(links->now_ns, since_ns) < limit_ns)
-        links_due(links, since_ns > UINT64_MAX - limit_ns ? UINT64_MAX : since_ns + limit_ns);
-    else if (active)
+    const uint64_t due_ns = pair_due(links, link);
+    if (links->now_ns < due_ns)
+        links_due(links, due_ns);
+    else if (link->state == GOSSIP_LINK_ACTIVE)
         pair_close(links, link, GOSSIP_CLOSE_IDLE);
     else if (link->state == GOSSIP_LINK_CANDIDATE)
         candidate_waited(links, link);

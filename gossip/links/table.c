@@ -23,11 +23,11 @@ void links_due(struct gossip_links *links, uint64_t due_ns)
 bool links_reserve(struct gossip_links *links, size_t actions)
 {
     BASE_ASSERT(links->n_actions <= links->actions_capacity);
-    size_t capacity = links->actions_capacity ? links->actions_capacity : 16;
-    if (links->n_actions + actions <= links->actions_capacity)
-        return true;
+    size_t capacity = links->actions_capacity;
     while (capacity < links->n_actions + actions)
-        capacity *= 2;
+        capacity = capacity ? 2 * capacity : 16;
+    if (capacity == links->actions_capacity)
+        return true;
     struct queued *ring = calloc(capacity, sizeof *ring);
     if (!ring)
         return false;

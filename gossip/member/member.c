@@ -1,6 +1,7 @@
 // Events, timers, and the public view of the state.
 #include "gossip/member/state.h"
 
+#include "base/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -283,9 +284,7 @@ enum base_error gossip_membership_step(struct gossip_membership *m,
     enum base_error error = m->stopped ? BASE_OK : dispatch(m, event);
     BASE_ASSERT(m->n_order + 1 == m->count && m->n_suspected == m->states[GOSSIP_MEMBER_SUSPECT]);
     m->due_ns = due(m);
-    m->promised_ns = gossip_membership_deadline(m);
-    if (m->promised_ns < m->now_ns) // this step shows that the process runs: a pause counts once
-        m->promised_ns = m->now_ns;
+    m->promised_ns = base_max(gossip_membership_deadline(m), m->now_ns); // a pause counts once
     return error;
 }
 

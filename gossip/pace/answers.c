@@ -20,8 +20,7 @@ void gossip_answers_learn(struct gossip_answers *answers, uint64_t answer_ns)
     BASE_ASSERT(answers->next < GOSSIP_ANSWERS && answers->count <= GOSSIP_ANSWERS);
     answers->samples_ns[answers->next] = answer_ns;
     answers->next = (answers->next + 1) % GOSSIP_ANSWERS;
-    if (answers->count < GOSSIP_ANSWERS)
-        answers->count++;
+    answers->count += answers->count < GOSSIP_ANSWERS;
 }
 
 uint64_t gossip_answers_median(const struct gossip_answers *answers)

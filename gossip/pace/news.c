@@ -35,10 +35,8 @@ void gossip_news_members(struct gossip_news *news, const struct gossip_report *r
 
     BASE_ASSERT(count <= GOSSIP_NEWS_MEMBERS && count <= members);
     for (size_t i = 0; i < count; i++) {
-        const uint64_t heard = known(news, &reports[i].id);
         fresh.report[i] = reports[i];
-        if (heard > reports[i].round)
-            fresh.report[i].round = heard;
+        fresh.report[i].round = base_max(reports[i].round, known(news, &reports[i].id));
     }
     *news = fresh;
 }
@@ -46,8 +44,8 @@ void gossip_news_members(struct gossip_news *news, const struct gossip_report *r
 void gossip_news_hear(struct gossip_news *news, const struct gossip_id *id, uint64_t round)
 {
     for (size_t i = 0; i < news->count; i++)
-        if (gossip_id_compare(&news->report[i].id, id) == 0 && round > news->report[i].round)
-            news->report[i].round = round;
+        if (gossip_id_compare(&news->report[i].id, id) == 0)
+            news->report[i].round = base_max(news->report[i].round, round);
 }
 
 size_t gossip_news_write(const struct gossip_news *news, uint64_t clock, uint8_t bytes[GOSSIP_NEWS_BYTES])
@@ -68,8 +66,8 @@ size_t gossip_news_write(const struct gossip_news *news, uint64_t clock, uint8_t
 static void read_entry(struct gossip_news *news, uint16_t tag, uint64_t round)
 {
     for (size_t i = 0; i < news->count; i++)
-        if (tag_of(&news->report[i].id) == tag && round > news->report[i].round)
-            news->report[i].round = round;
+        if (tag_of(&news->report[i].id) == tag)
+            news->report[i].round = base_max(news->report[i].round, round);
 }
 
 void gossip_news_read(struct gossip_news *news, uint64_t clock, const uint8_t *bytes, size_t count)
@@ -89,8 +87,8 @@ uint64_t gossip_news_furthest(const struct gossip_news *news)
     uint64_t furthest = 0;
 
     for (size_t i = 0; i < news->count; i++)
-        if (news->report[i].round < GOSSIP_NEWS_DONE && news->report[i].round > furthest)
-            furthest = news->report[i].round;
+        if (news->report[i].round < GOSSIP_NEWS_DONE)
+            furthest = base_max(furthest, news->report[i].round);
     return furthest;
 }
 

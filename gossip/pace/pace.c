@@ -95,18 +95,16 @@ static void note_wait(struct gossip_pace *pace, uint64_t ns)
 
 void gossip_pace_time(struct gossip_pace *pace, uint64_t now_ns)
 {
-    if (now_ns < pace->now_ns) // of two threads' readings
-        return;
-    pace->now_ns = now_ns;
+    pace->now_ns = base_max(pace->now_ns, now_ns); // of two threads' readings
     if (pace->reason == GOSSIP_PACE_NO_REASON)
         return;
-    const uint64_t ns = now_ns - pace->since_ns;
+    const uint64_t ns = pace->now_ns - pace->since_ns;
     struct gossip_pace_peer *peer = find(pace, &pace->waits_for);
     pace->waits.ns[pace->reason] += ns;
     note_wait(pace, ns);
     if (peer)
         peer->waited_ns += ns;
-    pace->since_ns = now_ns;
+    pace->since_ns = pace->now_ns;
 }
 
 void gossip_pace_tie(struct gossip_pace *pace, struct gossip_pace_peer *peer, enum gossip_pace_tie tie)
@@ -520,9 +518,9 @@ static struct gossip_pace_next wait_for_any(const struct gossip_pace *pace)
         if (!first || peer->sent_ns < first->sent_ns)
             first = peer;
     }
-    if (!first || pace->now_ns >= until_ns)
-        return go_on;
-    return wait_for(GOSSIP_PACE_FOR_ANSWER, first, until_ns);
+    BASE_ASSERT(
+        first); // a live edge that is not free has a request out, was refused, or waits for a loose one
+    return pace->now_ns < until_ns ? wait_for(GOSSIP_PACE_FOR_ANSWER, first, until_ns) : go_on;
 }
 
 static struct gossip_pace_next choose(struct gossip_pace *pace)

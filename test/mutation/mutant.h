@@ -1,12 +1,7 @@
-// Included before every file of a tree that test/mutation/many has rewritten: the mutant that the environment
-// chooses, and the list of those that a program reaches. Weak, so that one copy is used in the whole program,
-// and never inlined.
+// Included before every file that test/mutation/many has rewritten: the mutant that the environment chooses,
+// and the list of those that a program reaches.
 #ifndef TEST_MUTATION_MUTANT_H
 #define TEST_MUTATION_MUTANT_H
-
-#ifdef __cplusplus
-#error "for C only"
-#endif
 
 _Bool mutant_is(unsigned number);
 

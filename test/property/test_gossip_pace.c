@@ -1,148 +1,7 @@
 // Who waits for whom, every combination of states for one and two neighbours: what the node does next, that
 // each wait has one reason, something that ends it and was asked for, and a deadline in the future at which
 // it ends. No vector, no message.
-#include "gossip/pace/pace.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define MS      1000000ull
-#define CEILING (1000 * MS)
-#define NOW     (1000000 * MS)
-#define ROUND   1000ull
-
-enum { NEIGHBOURS = 2, LEAD = 8, MEMBERS = 3, OVERLAP = 16 };
-
-// -- states
-
-enum peer_kind { APART, LOST, BEGINS, RESYNCS, FREE, REFUSED, OPEN, PARKED, LOOSE, PEER_KINDS };
-enum past { FRESH, LONG_SPENT, SLOW, PASTS };          // how long it was waited for; how fast it answers
-enum meets { PARTNER, OTHER, UNKNOWN, NOBODY, MEETS }; // whom the plan names
-enum place { BESIDE, BEHIND, AHEAD, PLACES };          // of this node in the cluster
-
-struct one { // a neighbour
-    enum peer_kind kind;
-    enum past past;
-    bool met; // an exchange of this round has been made
-};
-
-struct all {
-    enum gossip_pace_mode mode;
-    enum gossip_pace_turn turn;
-    enum meets meets;
-    enum place place;
-    bool others, idle;
-    uint64_t overlap;
-    size_t neighbours;
-    struct one one[NEIGHBOURS];
-};
-
-struct scene {
-    struct all all;
-    struct gossip_pace pace;
-    struct gossip_pace_peer peer[NEIGHBOURS];
-};
-
-static struct gossip_id id_of(uint8_t number)
-{
-    return (struct gossip_id){{number}};
-}
-
-static void describe(const struct all *all, const char *what)
-{
-    fail_msg("%s: mode %d, turn %d, meets %d, place %d, others %d, idle %d; neighbours {%d %d %d} {%d %d %d}",
-             what, all->mode, all->turn, all->meets, all->place, all->others, all->idle, all->one[0].kind,
-             all->one[0].past, all->one[0].met, all->one[1].kind, all->one[1].past, all->one[1].met);
-}
-
-static void must(const struct scene *scene, bool good, const char *what)
-{
-    if (!good)
-        describe(&scene->all, what);
-}
-
-static void set_peer(struct gossip_pace_peer *peer, const struct one *one)
-{
-    static const enum gossip_pace_tie ties[] = {GOSSIP_PACE_APART, GOSSIP_PACE_LOST, GOSSIP_PACE_BEGINS,
-                                                GOSSIP_PACE_RESYNCS, GOSSIP_PACE_LIVE};
-    const uint64_t usual_ns = one->past == SLOW ? 300 * MS : MS;
-
-    peer->tie = ties[one->kind < FREE ? one->kind : FREE];
-    peer->tie_ns = NOW - 10 * MS;
-    peer->round = peer->tie > GOSSIP_PACE_LOST ? ROUND : 0;
-    peer->met_ns = NOW - 4 * CEILING;
-    peer->waited_ns = one->past == LONG_SPENT ? 2 * CEILING : 0;
-    peer->clock = one->met ? ROUND : ROUND - 1;
-    peer->flight = one->kind == OPEN || one->kind == LOOSE ? GOSSIP_PACE_OPEN
-                   : one->kind == PARKED                   ? GOSSIP_PACE_PARKED
-                                                           : GOSSIP_PACE_NO_FLIGHT;
-    peer->loose = one->kind == LOOSE;
-    peer->weight = peer->flight ? 0.5f : 0;
-    peer->sent_ns = peer->flight ? NOW - MS / 2 : 0;
-    peer->retry_ns = one->kind == REFUSED ? NOW + 3 * MS : 0;
-    for (size_t i = 0; i < 5; i++)
-        gossip_answers_learn(&peer->answers, usual_ns);
-}
-
-static struct gossip_id partner_of(enum meets meets)
-{
-    return id_of(meets == PARTNER ? 10 : meets == OTHER ? 11 : 99);
-}
-
-static void set_cluster(struct scene *scene)
-{
-    const uint64_t round = scene->all.place == BEHIND  ? ROUND + 20
-                           : scene->all.place == AHEAD ? ROUND - 200
-                                                       : ROUND;
-    struct gossip_report reports[MEMBERS];
-
-    for (size_t i = 0; i < MEMBERS; i++)
-        reports[i] = (struct gossip_report){id_of((uint8_t)(10 + i)), round};
-    gossip_news_members(&scene->pace.news, reports, MEMBERS, MEMBERS);
-}
-
-static void set_up(struct scene *scene, const struct all *all)
-{
-    struct gossip_pace *pace = &scene->pace;
-
-    *scene = (struct scene){.all = *all};
-    pace->options = (struct gossip_pace_options){.self = id_of(1),
-                                                 .mode = all->mode,
-                                                 .lead = LEAD,
-                                                 .reach = 20,
-                                                 .local = 10,
-                                                 .overlap = all->overlap,
-                                                 .max_delay = 4,
-                                                 .ceiling_ns = CEILING};
-    pace->round = ROUND - 1;
-    pace->rounds = pace->met = ROUND - 1;
-    gossip_pace_time(pace, NOW - 20 * MS);
-    for (size_t i = 0; i < all->neighbours; i++) {
-        scene->peer[i].peer = id_of((uint8_t)(10 + i));
-        assert_true(gossip_pace_add(pace, &scene->peer[i]));
-        set_peer(&scene->peer[i], &all->one[i]);
-    }
-    set_cluster(scene);
-    gossip_pace_time(pace, NOW);
-    gossip_pace_begin(pace, &(struct gossip_pace_round){.round = ROUND,
-                                                        .meets = all->meets != NOBODY,
-                                                        .others = all->others,
-                                                        .idle = all->idle,
-                                                        .counts = !all->idle,
-                                                        .partner = partner_of(all->meets),
-                                                        .weight = 0.5f});
-    pace->turn = all->turn;
-}
-
-static void take_down(struct scene *scene)
-{
-    free(scene->pace.peers);
-}
+#include "pace_scene.h"
 
 // -- what a node may do
 
@@ -171,6 +30,15 @@ static bool any_live(const struct scene *scene)
     return any;
 }
 
+static bool all_spent(const struct scene *scene)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < scene->all.neighbours; i++)
+        all &= gossip_pace_spent(&scene->pace, &scene->peer[i]);
+    return all;
+}
+
 // What ends the wait has been asked for: a request is out, or a link, an edge or reports are on their way.
 static void check_reason(const struct scene *scene, const struct gossip_pace_next *next)
 {
@@ -194,7 +62,8 @@ static void check_reason(const struct scene *scene, const struct gossip_pace_nex
              "waits for a link that does not come");
         break;
     case GOSSIP_PACE_FOR_EDGE:
-        must(scene, others && !any_live(scene), "waits for an edge though one is live, or nobody trains");
+        must(scene, others && !any_live(scene) && !all_spent(scene),
+             "waits for an edge though one is live, all were waited for, or nobody trains");
         break;
     case GOSSIP_PACE_FOR_CLUSTER:
         must(scene, others && gossip_pace_ahead(&scene->pace), "waits for a cluster that is not behind");
@@ -284,6 +153,8 @@ static void check_first(struct scene *scene)
             must(scene, !waits || next.peer != &scene->peer[i],
                  "async: waits for an edge that is much slower");
     }
+    if (all->mode == GOSSIP_PACE_SYNC && all->others && !all->idle && !any_live(scene) && !all_spent(scene))
+        must(scene, next.todo != GOSSIP_PACE_LEAVE, "sync: a step alone");
     if (all->mode == GOSSIP_PACE_SYNC && all->turn == GOSSIP_PACE_DUE && all->meets < UNKNOWN && !all->idle &&
         all->meets < (enum meets)all->neighbours) {
         const struct one *partner = &all->one[all->meets];
@@ -504,6 +375,37 @@ static void an_absence_is_no_credit(void **state)
     assert_false(gossip_pace_spent(&pace, &peer));
 }
 
+// Sync: rounds that every neighbour has passed are skipped, at most `reach` at once, so that the next one is
+// at most the round of the hindmost. One in step is up to two turns of the plan ahead. An edge that is down
+// says nothing.
+static void only_rounds_that_all_have_passed_are_skipped(void **state)
+{
+    enum { REACH = 20, TURN = 3, IN_STEP = 2 * (TURN + 1) };
+    const uint64_t ahead[] = {0, 1, IN_STEP, IN_STEP + 1, IN_STEP + 2, REACH + 1, REACH + 2, 5 * REACH};
+    const size_t n = sizeof ahead / sizeof *ahead;
+
+    (void)state;
+    for (size_t k = 0; k < 2 * n * n; k++) {
+        const uint64_t first = ahead[k % n], second = ahead[k / n % n];
+        const bool sync = k >= n * n;
+        struct scene scene;
+        const struct all all = {.mode = sync ? GOSSIP_PACE_SYNC : GOSSIP_PACE_ASYNC,
+                                .neighbours = NEIGHBOURS,
+                                .one = {{.kind = FREE}, {.kind = RESYNCS}}};
+        set_up(&scene, &all);
+        scene.pace.plan.turn = TURN;
+        scene.peer[0].round = ROUND + first;
+        scene.peer[1].round = ROUND + second;
+        const uint64_t least = first < second ? first : second, most = least > REACH ? REACH : least - 1;
+        const uint64_t skipped = gossip_pace_goes_on(&scene.pace) - ROUND;
+        assert_int_equal(skipped, sync && least > IN_STEP ? most : 0);
+        gossip_pace_tie(&scene.pace, &scene.peer[0], GOSSIP_PACE_BEGINS);
+        scene.peer[1].round = 0; // nothing has been heard
+        assert_int_equal(gossip_pace_goes_on(&scene.pace), ROUND);
+        take_down(&scene);
+    }
+}
+
 static void every_reason_has_a_name(void **state)
 {
     (void)state;
@@ -521,6 +423,7 @@ int main(void)
         cmocka_unit_test(overlapping_rounds_are_not_apart),
         cmocka_unit_test(weights_stay_weights),
         cmocka_unit_test(an_absence_is_no_credit),
+        cmocka_unit_test(only_rounds_that_all_have_passed_are_skipped),
         cmocka_unit_test(every_reason_has_a_name),
     };
 

@@ -22,6 +22,7 @@ static struct {
     struct gossip_links_action action[600];
     size_t actions;
     uint64_t now_ns, entropy;
+    struct gossip_entry entry; // the first one, as told
 } w;
 
 static inline struct gossip_id id(uint8_t first)
@@ -59,16 +60,31 @@ static inline void without_entries(void)
     assert_int_equal(begin_with(0, NULL), 0);
 }
 
+// Who shows the entries hears of every change.
+static inline void check_entry(enum gossip_entry_state before)
+{
+    for (size_t i = 0; i < w.actions; i++)
+        if (w.action[i].kind == GOSSIP_LINKS_ENTRY && w.action[i].target.entry == 0)
+            w.entry = *gossip_links_entry(w.links, 0);
+    if (gossip_links_entries(w.links) == 0)
+        return;
+    assert_int_equal(w.entry.state, gossip_links_entry(w.links, 0)->state);
+    if (gossip_links_entry(w.links, 0)->state != before)
+        assert_int_equal(gossip_links_entry(w.links, 0)->since_ns, w.now_ns);
+}
+
 // Keeps only the actions of this event.
 static inline void say(struct gossip_links_event event)
 {
     event.now_ns = w.now_ns;
     event.entropy = w.entropy += 0x12345;
     w.actions = 0;
+    const enum gossip_entry_state before = w.entry.state;
     assert_int_equal(gossip_links_step(w.links, &event), BASE_OK);
     while (gossip_links_next(w.links, &w.action[w.actions]))
         assert_true(++w.actions < sizeof w.action / sizeof *w.action);
     gossip_links_check(w.links);
+    check_entry(before);
 }
 
 #define SAY(...) say((struct gossip_links_event){.kind = __VA_ARGS__})

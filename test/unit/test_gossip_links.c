@@ -33,10 +33,29 @@ static void the_higher_id_greets_first(void **state)
     assert_non_null(find(GOSSIP_LINKS_UP));
 }
 
+static void the_active_link_of_a_peer_has_its_owner(void **state)
+{
+    (void)state;
+    const struct gossip_id high = id(HIGH), low = id(LOW);
+    int mark;
+    void *owner = &mark;
+    const uint64_t link = accept_authenticated(HIGH, true);
+    gossip_links_bind(w.links, link, &mark);
+    assert_int_equal(gossip_links_active(w.links, &high, &owner), 0);
+    assert_null(owner);
+    greet_with_life(link, 1);
+    assert_int_equal(gossip_links_active(w.links, &high, &owner), link);
+    assert_ptr_equal(owner, &mark);
+    assert_int_equal(gossip_links_active(w.links, &low, &owner), 0);
+    assert_null(owner);
+    assert_int_equal(gossip_links_active(w.links, &high, NULL), link);
+}
+
 static void an_older_link_that_works_stays(void **state)
 {
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true);
+    gossip_links_bind(w.links, old, &w);
     greet_with_life(fresh, 1);
     assert_int_equal(w.actions, 0); // the new link waits
     w.now_ns += 2900 * MS;
@@ -45,6 +64,7 @@ static void an_older_link_that_works_stays(void **state)
     assert_int_equal(need(GOSSIP_LINKS_DELIVER)->link, old);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, fresh);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+    assert_ptr_equal(need(GOSSIP_LINKS_CLOSE)->other, &w);
 }
 
 static void a_silent_older_link_gives_way_after_three_seconds(void **state)
@@ -220,6 +240,29 @@ static void a_closed_port_is_evidence_only_where_a_call_once_succeeded(void **st
 
 // -- which links are wanted
 
+// However many have been reached since, and by whichever call.
+static void a_closed_port_is_evidence_about_every_one_that_was_reached(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    for (uint8_t turn = 0; turn < 2; turn++)
+        for (uint8_t first = HIGH; first < HIGH + 3; first++) {
+            packet_to(first, 1);
+            if (!find(GOSSIP_LINKS_RESOLVE))
+                until(GOSSIP_LINKS_RESOLVE, 4 * S);
+            const uint64_t link = call_of_member(first);
+            if (turn == 0)
+                SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(first),
+                    .alive = true);
+            SAY(GOSSIP_LINKS_ENDED, .link = link, .end = turn ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER);
+            assert_int_equal(find(GOSSIP_LINKS_UNREACHABLE) != NULL, turn);
+            SAY(GOSSIP_LINKS_PART, .peer = id(first), .why = GOSSIP_CLOSE_SILENT);
+            w.now_ns += 20 * S;
+            SAY(GOSSIP_LINKS_TIMER);
+        }
+}
+
 static void idle_links_end_and_wanted_links_stay(void **state)
 {
     (void)state;
@@ -284,6 +327,29 @@ static void packets_wait_for_a_link_in_order(void **state)
     assert_int_equal(need(GOSSIP_LINKS_SEND)->link, link);
 }
 
+// What waits for a peer that has parted is dropped; its link ends for the reason that is given.
+static void a_parted_peer_keeps_no_link_and_no_packets(void **state)
+{
+    (void)state;
+    struct gossip_links_totals totals;
+    SAY(GOSSIP_LINKS_START);
+    const uint64_t link = accept_active(HIGH);
+    packet_to(LOW, 1);
+    packet_to(HIGHER, 1);
+    SAY(GOSSIP_LINKS_PART, .peer = id(HIGH), .why = GOSSIP_CLOSE_SILENT);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SILENT);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, link);
+    SAY(GOSSIP_LINKS_PART, .peer = id(LOW), .why = GOSSIP_CLOSE_SILENT);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 1); // of another one
+    (void)accept_active(HIGH);
+    assert_null(find(GOSSIP_LINKS_SEND));
+    const uint64_t other = accept_active(HIGHER);
+    assert_int_equal(need(GOSSIP_LINKS_SEND)->link, other);
+    gossip_links_destroy(NULL);
+}
+
 static void packets_do_not_wait_for_a_link_for_ever(void **state)
 {
     (void)state;
@@ -328,7 +394,11 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     SAY(GOSSIP_LINKS_START);
     uint64_t first = call_of_entry(0, 1);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
-    uint64_t second = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    uint64_t second = need(GOSSIP_LINKS_CALL)->link;
+    uint64_t stranger = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    SAY(GOSSIP_LINKS_ENDED, .link = stranger, .end = GOSSIP_END_OTHER); // no call of this node
+    assert_null(find(GOSSIP_LINKS_CALL));
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = first, .peer = id(LOW),
         .alive = true);
     greet_with_life(first, 1);
@@ -336,6 +406,18 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = second, .peer = id(LOW),
         .alive = true);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, second);
+}
+
+// An older call that ends takes nothing from the one that goes on.
+static void the_end_of_an_older_call_is_not_that_of_the_newer(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    uint64_t first = call_of_entry(0, 1);
+    until(GOSSIP_LINKS_RESOLVE, 3 * S);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
+    SAY(GOSSIP_LINKS_ENDED, .link = first, .end = GOSSIP_END_REFUSED);
+    assert_null(find(GOSSIP_LINKS_CALL));
 }
 
 static void a_node_with_a_link_waits_until_a_call_has_ended(void **state)
@@ -405,6 +487,26 @@ static void two_answers_are_no_duplicate(void **state)
     SAY(GOSSIP_LINKS_ENDED, .link = accept_active(HIGHER), .end = GOSSIP_END_OTHER);
     duplicate(&link);
     assert_null(find(GOSSIP_LINKS_DUPLICATE));
+}
+
+// What is said over a link that is not in use yet, or beside one that is, says nothing of this node.
+static void only_the_end_of_the_only_link_tells_of_a_duplicate(void **state)
+{
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    const uint64_t active = accept_active(HIGH);
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t link =
+            i % 2 ? accept_authenticated(HIGH, true) : gossip_links_accept(w.links, w.now_ns, 7, NULL);
+        SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
+        assert_null(find(GOSSIP_LINKS_DUPLICATE));
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        w.now_ns += 2 * S;
+        SAY(GOSSIP_LINKS_MESSAGE, .link = active);
+    }
+    // The accepting end greets, so that the caller sees that it has called itself.
+    accept_authenticated(SELF, true);
+    assert_non_null(find(GOSSIP_LINKS_GREET));
 }
 
 static void another_process_with_this_id_is_a_duplicate(void **state)
@@ -477,6 +579,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         CASE(the_higher_id_greets_first),
+        CASE(the_active_link_of_a_peer_has_its_owner),
         CASE(an_older_link_that_works_stays),
         CASE(a_silent_older_link_gives_way_after_three_seconds),
         CASE(a_process_that_was_stopped_reads_first),
@@ -488,17 +591,21 @@ int main(void)
         CASE(only_an_allowed_peer_gets_a_link),
         CASE(an_end_without_bye_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),
+        CASE(a_closed_port_is_evidence_about_every_one_that_was_reached),
         CASE(idle_links_end_and_wanted_links_stay),
         CASE(a_link_to_a_member_that_has_left_ends_soon),
         CASE(a_stalled_link_is_not_idle),
         CASE(packets_wait_for_a_link_in_order),
+        CASE(a_parted_peer_keeps_no_link_and_no_packets),
         CASE(packets_do_not_wait_for_a_link_for_ever),
         CASE(a_link_that_is_never_established_is_reported),
         CASE(a_process_whose_identity_others_know_elsewhere_is_told),
         CASE(few_answers_over_a_long_time_are_no_duplicate),
         CASE(two_answers_are_no_duplicate),
+        CASE(only_the_end_of_the_only_link_tells_of_a_duplicate),
         CASE(another_process_with_this_id_is_a_duplicate),
         CASE(a_node_without_links_calls_on_before_a_call_has_ended),
+        CASE(the_end_of_an_older_call_is_not_that_of_the_newer),
         CASE(a_node_with_a_link_waits_until_a_call_has_ended),
         CASE(a_second_process_is_told_about_the_first),
         CASE(a_link_that_only_carries_an_explanation_is_not_active),

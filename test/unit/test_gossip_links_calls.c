@@ -37,6 +37,41 @@ static void no_peer_is_called_before_the_start(void **state)
     assert_non_null(find(GOSSIP_LINKS_RESOLVE));
 }
 
+static void all_wanted_members_are_called_at_the_start(void **state)
+{
+    enum { MANY = 150 };
+    struct gossip_id ids[MANY];
+    (void)state;
+    for (size_t i = 0; i < MANY; i++)
+        ids[i] = (struct gossip_id){.bytes = {HIGH, (uint8_t)i}};
+    SAY(GOSSIP_LINKS_WANT, .ids = ids, .count = MANY);
+    assert_null(find(GOSSIP_LINKS_RESOLVE));
+    SAY(GOSSIP_LINKS_START);
+    assert_int_equal(w.actions, MANY + 1); // and the entry
+    for (size_t i = 0; i < w.actions; i++)
+        assert_int_equal(w.action[i].kind, GOSSIP_LINKS_RESOLVE);
+    SAY(GOSSIP_LINKS_LEAVE);
+    SAY(GOSSIP_LINKS_LEAVE); // says nothing new
+    assert_int_equal(w.actions, 0);
+    SAY(GOSSIP_LINKS_PACKET, .peer = id(LOW), .bytes = (const uint8_t *)"", .count = 1);
+    assert_int_equal(w.actions, 0);
+    struct gossip_links_totals totals;
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 0);
+}
+
+static void a_packet_to_this_node_goes_nowhere(void **state)
+{
+    struct gossip_links_totals totals;
+    (void)state;
+    SAY(GOSSIP_LINKS_START);
+    SAY(GOSSIP_LINKS_PACKET, .peer = id(SELF), .bytes = (const uint8_t *)"", .count = 1);
+    gossip_links_totals(w.links, &totals);
+    assert_int_equal(totals.packets, 0);
+    assert_int_equal(totals.calls, 0);
+    assert_int_equal(w.actions, 0);
+}
+
 // If this node has a link, the call of an entry may wait; without one, the entry is all that it has.
 static void a_node_without_links_calls_its_entries_often(void **state)
 {
@@ -82,6 +117,48 @@ static void unanswered_entries_are_called_again_when_another_node_calls(void **s
     const uint64_t now_ns = w.now_ns;
     (void)accept_active(HIGH);
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+}
+
+// Its own call tells a node nothing of the hosts behind other entries; a member that is dead, nothing at all.
+static void an_answer_to_a_call_hurries_no_entry(void **state)
+{
+    (void)state;
+    call_until_pauses_are_long();
+    want(HIGH);
+    const uint64_t link = call_of_member(HIGH), now_ns = w.now_ns;
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGH),
+        .alive = true);
+    greet_with_life(link, 1);
+    need(GOSSIP_LINKS_UP);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGHER), .alive = false);
+    assert_true(until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns > GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+}
+
+static void a_dead_member_is_not_called_sooner_for_being_dead(void **state)
+{
+    (void)state;
+    without_entries();
+    SAY(GOSSIP_LINKS_START);
+    want(HIGH);
+    for (size_t turn = 0; turn < 6; turn++) {
+        const uint64_t link = call_of_member(HIGH);
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+        const uint64_t now_ns = w.now_ns;
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+        const uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns;
+        if (turn == 5)
+            assert_true(waited_ns > GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+    }
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true); // that is news, once
+    for (size_t turn = 0; turn < 6; turn++) {
+        SAY(GOSSIP_LINKS_ENDED, .link = call_of_member(HIGH), .end = GOSSIP_END_OTHER);
+        const uint64_t now_ns = w.now_ns;
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
+        const uint64_t waited_ns = until(GOSSIP_LINKS_RESOLVE, 16 * S) - now_ns;
+        if (turn == 5)
+            assert_true(waited_ns > GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+    }
 }
 
 // The member joined through another one: this node has no link to it.
@@ -224,6 +301,40 @@ static void an_entry_with_many_addresses_looks_for_others(void **state)
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
 }
 
+// News of the member do not put off the look for others.
+static void looks_for_others_are_not_put_off(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(1);
+    look();
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 1);
+    const uint64_t begin_ns = w.now_ns;
+    bool looked = false;
+    while (!looked && w.now_ns - begin_ns < GOSSIP_LINKS_LOOK_NS / 2 * 3) {
+        SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = true);
+        w.now_ns += S;
+        SAY(GOSSIP_LINKS_TIMER);
+        looked = find(GOSSIP_LINKS_RESOLVE) != NULL;
+    }
+    assert_true(looked);
+}
+
+// A look that has found this node itself does not count in the call that comes after it.
+static void a_look_that_finds_this_node_is_forgotten(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(2);
+    look();
+    uint64_t link = call_of_entry(0, 2);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(SELF));
+    greet_with_life(link, w.greeting.instance_id);
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    until(GOSSIP_LINKS_RESOLVE, 20 * S);
+    SAY(GOSSIP_LINKS_ENDED, .link = call_of_entry(0, 1), .end = GOSSIP_END_REFUSED);
+    assert_int_not_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
+}
+
 // The member dies while its entry is being looked up: the look becomes a call that tries all addresses.
 static void a_look_goes_on_to_all_addresses_when_its_member_dies(void **state)
 {
@@ -251,6 +362,21 @@ static void an_entry_that_leads_to_this_node_is_reported_and_called_again(void *
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_SELF);
     assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
     until(GOSSIP_LINKS_RESOLVE, S); // its name may later lead to other nodes
+}
+
+// The host of a member that has left may become this node's.
+static void an_entry_that_leads_to_this_node_stands_for_no_other(void **state)
+{
+    (void)state;
+    entry_stands_for_a_member(1);
+    assert_true(gossip_links_entry(w.links, 0)->known);
+    SAY(GOSSIP_LINKS_MEMBER, .peer = id(HIGH), .alive = false);
+    until(GOSSIP_LINKS_RESOLVE, 20 * S);
+    uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(SELF));
+    greet_with_life(link, w.greeting.instance_id);
+    assert_int_equal(gossip_links_entry(w.links, 0)->state, GOSSIP_ENTRY_SELF);
+    assert_false(gossip_links_entry(w.links, 0)->known);
 }
 
 // A name that once fails to resolve must not silence its entry.
@@ -410,16 +536,23 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(pauses_between_calls_double_up_to_a_limit),
         CASE(no_peer_is_called_before_the_start),
+        CASE(all_wanted_members_are_called_at_the_start),
+        CASE(a_packet_to_this_node_goes_nowhere),
         CASE(a_node_without_links_calls_its_entries_often),
         CASE(unanswered_entries_are_called_again_when_another_node_calls),
+        CASE(an_answer_to_a_call_hurries_no_entry),
+        CASE(a_dead_member_is_not_called_sooner_for_being_dead),
         CASE(unanswered_entries_are_called_again_when_a_member_joins),
         CASE(every_address_is_tried_before_a_pause),
         CASE(a_call_that_is_closed_before_it_is_made_has_its_owner),
         CASE(a_call_may_take_five_seconds_and_an_accepted_handshake_three),
         CASE(entries_of_living_members_are_not_called),
         CASE(an_entry_with_many_addresses_looks_for_others),
+        CASE(looks_for_others_are_not_put_off),
+        CASE(a_look_that_finds_this_node_is_forgotten),
         CASE(a_look_goes_on_to_all_addresses_when_its_member_dies),
         CASE(an_entry_that_leads_to_this_node_is_reported_and_called_again),
+        CASE(an_entry_that_leads_to_this_node_stands_for_no_other),
         CASE(a_peer_that_refused_is_not_called_again_soon),
         CASE(a_peer_of_another_protocol_is_not_called_again_soon),
         CASE(an_entry_is_no_longer_refused_when_its_peer_has_a_link),

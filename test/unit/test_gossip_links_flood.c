@@ -193,6 +193,25 @@ static void replayed_first_messages_keep_no_member_out(void **state)
     assert_int_equal(totals().active, 1);
 }
 
+// With as many links as there may be, one more is turned away, and none gives way for it.
+static void a_full_node_turns_away_without_a_victim(void **state)
+{
+    (void)state;
+    uint64_t host = 0;
+    for (uint64_t link; (link = accept_from(++host)) != 0;) {
+        struct gossip_links_event proof = {
+            .kind = GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .alive = true};
+        memcpy(proof.peer.bytes, &host, sizeof host);
+        proof.peer.bytes[0] = HIGH;
+        proof.peer.bytes[8] = (uint8_t)host;
+        say(proof);
+        greet(link, 2);
+    }
+    assert_int_equal(w.gave_way, 0);
+    assert_int_equal(totals().turned_away, 1);
+    assert_int_equal(totals().links, GOSSIP_LINKS_MAX - 1); // the rest is for its own calls
+}
+
 // Connections that came and went leave nothing behind.
 static void a_flood_leaves_nothing_behind(void **state)
 {
@@ -228,6 +247,7 @@ int main(void)
         CASE(an_authenticated_link_does_not_give_way),
         CASE(a_peer_that_knows_the_secret_gets_time_for_its_handshake),
         CASE(replayed_first_messages_keep_no_member_out),
+        CASE(a_full_node_turns_away_without_a_victim),
         CASE(a_flood_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

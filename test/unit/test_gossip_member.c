@@ -23,6 +23,21 @@ static void one_living_entry_of_the_peer_list_is_enough(void **s)
     member_net_destroy(&net);
 }
 
+// In calm one member a period is asked, and every question is answered.
+static void each_node_asks_one_member_a_period(void **s)
+{
+    (void)s;
+    begin(6);
+    const uint64_t before = totals(0).probes;
+    member_net_run(&net, 20 * SECOND);
+    assert_in_range(totals(0).probes - before, 36, 42);
+    assert_int_equal(totals(0).probes_failed, 0);
+    member_net_kill(&net, 3, true);
+    member_net_run(&net, 20 * SECOND);
+    assert_true(totals(0).probes_failed > 0);
+    member_net_destroy(&net);
+}
+
 static void all_members_know_the_group_of_each(void **s)
 {
     (void)s;
@@ -385,6 +400,46 @@ static struct member *add_numbered(struct gossip_membership *m, uint32_t number)
     return member_add(m, &record);
 }
 
+// The records in the packets that wait to be sent; `packets` counts these.
+static size_t take_records(struct gossip_membership *m, size_t *packets)
+{
+    struct gossip_membership_action action;
+    struct gossip_record record;
+    struct gossip_suspicion suspicion;
+    size_t records = 0;
+    for (*packets = 0; gossip_membership_next(m, &action); ++*packets) {
+        struct base_reader reader = base_reader_of(action.bytes + HEADER, action.n_bytes - HEADER);
+        assert_int_equal(action.kind, GOSSIP_MEMBERSHIP_SEND);
+        while (base_reader_left(&reader) > 0)
+            if (base_read_u8(&reader) == PACKET_ITEM_RECORD) {
+                assert_int_equal(gossip_record_read(&reader, &record), BASE_OK);
+                records++;
+            } else {
+                assert_int_equal(gossip_suspicion_read(&reader, &suspicion), BASE_OK);
+            }
+    }
+    return records;
+}
+
+// A view that fits into no single packet is told in several, and no member is left out.
+static void a_full_sync_names_every_member(void **s)
+{
+    enum { MEMBERS = 200 };
+    (void)s;
+    begin(2);
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *peer = member_find(m, &net.nodes[1].identity.id);
+    for (uint32_t number = 1; m->count < MEMBERS; number++) {
+        size_t packets;
+        assert_non_null(add_numbered(m, number));
+        m->n_actions = m->actions_taken = 0;
+        member_sync_ask(m, peer);
+        assert_int_equal(take_records(m, &packets), m->count);
+        assert_true(packets >= 2); // what it knows, and the question
+    }
+    member_net_destroy(&net);
+}
+
 // A table of members that are all here takes no other; else the one that has been gone for longest goes.
 static void a_full_table_forgets_who_has_been_gone_for_longest(void **s)
 {
@@ -489,6 +544,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_living_entry_of_the_peer_list_is_enough),
+        cmocka_unit_test(each_node_asks_one_member_a_period),
         cmocka_unit_test(all_members_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(all_members_know_the_progress_of_each),
@@ -507,6 +563,7 @@ int main(void)
         cmocka_unit_test(a_flapping_node_keeps_itself_out),
         cmocka_unit_test(holding_out_never_empties_a_graph),
         cmocka_unit_test(one_outage_is_one_flap),
+        cmocka_unit_test(a_full_sync_names_every_member),
         cmocka_unit_test(a_full_table_forgets_who_has_been_gone_for_longest),
         cmocka_unit_test(a_member_that_is_not_allowed_is_unknown),
         cmocka_unit_test(malformed_packets_change_nothing),

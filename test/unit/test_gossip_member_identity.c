@@ -295,6 +295,63 @@ static void a_member_that_sends_its_own_record_over_its_link_has_answered(void *
     assert_false(x->answered);
     (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
     assert_true(x->answered);
+    x->answered = false;
+    x->record.version.generation++; // that process has raised it since
+    (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
+    assert_false(x->answered);
+    x->record.version =
+        (struct gossip_version){.generation = 9, .instance_id = 100}; // of two under one generation
+    (void)is_answered_for(9, GOSSIP_BY_STREAM, 2);
+    assert_false(x->answered);
+    member_net_destroy(&net);
+}
+
+enum dead_lie { NO_LIE, OF_ANOTHER, OF_ANOTHER_PROCESS, NOT_SIGNED, OF_ONE_THAT_LEFT, DEAD_LIES };
+
+// Whether node 0 knows node 4 as dead after it was told so by nodes 1 and 2, with one fault in the second's
+// word.
+static bool is_believed_dead(enum dead_lie lie)
+{
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct gossip_record record = *info_of(4, 4).record;
+    struct gossip_suspicion told[2];
+    if (lie == OF_ONE_THAT_LEFT) {
+        record.flags = GOSSIP_RECORD_LEFT;
+        gossip_record_sign(&record, &net.nodes[4].identity);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        told[i] = (struct gossip_suspicion){.subject = record.id,
+                                            .suspector = net.nodes[1 + i].identity.id,
+                                            .version = record.version,
+                                            .class = GOSSIP_SUSPECTED_SILENT};
+        if (i && lie == OF_ANOTHER)
+            told[i].subject = net.nodes[3].identity.id;
+        told[i].version.incarnation += i && lie == OF_ANOTHER_PROCESS;
+        gossip_suspicion_sign(&told[i], &net.nodes[1 + i].identity);
+        told[i].signature[5] ^= i && lie == NOT_SIGNED;
+    }
+    member_take_dead(m, &record, told, 2);
+    struct member *x = member_find(m, &record.id);
+    const bool believed = x && x->state == GOSSIP_MEMBER_DEAD && x->n_suspicions == 2;
+    assert_true(believed || !x);
+    if (x)
+        member_remove(m, x);
+    return believed;
+}
+
+// An unknown member is dead if those that say so have signed that of its present process, and it has not
+// left.
+static void the_death_of_an_unknown_member_needs_signed_words(void **s)
+{
+    (void)s;
+    member_net_create(&net, 5, seed());
+    for (size_t i = 0; i < 5; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 4; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 5 * SECOND);
+    for (enum dead_lie lie = NO_LIE; lie < DEAD_LIES; lie++)
+        assert_int_equal(is_believed_dead(lie), lie == NO_LIE);
     member_net_destroy(&net);
 }
 
@@ -313,8 +370,11 @@ static void a_death_that_others_reported_is_confirmed(void **s)
     member_net_run(&net, 60 * SECOND);
     member_net_start(&net, 4, 1);
     member_net_join(&net, 4, 0);
+    struct member *x = NULL;
+    while (!(x = member_find(net.nodes[4].membership, &net.nodes[3].identity.id)))
+        member_net_run(&net, MILLISECOND);
+    assert_int_equal(x->state, GOSSIP_MEMBER_DEAD); // from the first word on
     member_net_run(&net, 4 * SECOND);
-    struct member *x = member_find(net.nodes[4].membership, &net.nodes[3].identity.id);
     assert_int_equal(x->state, GOSSIP_MEMBER_DEAD);
     assert_false(member_suspected_by_us(net.nodes[4].membership, x));
     member_net_run(&net, 8 * SECOND);
@@ -429,6 +489,7 @@ int main(void)
         cmocka_unit_test(of_two_under_one_generation_the_second_raises_it),
         cmocka_unit_test(a_member_on_an_old_disk_is_sent_its_later_record),
         cmocka_unit_test(a_member_that_sends_its_own_record_over_its_link_has_answered),
+        cmocka_unit_test(the_death_of_an_unknown_member_needs_signed_words),
         cmocka_unit_test(a_death_that_others_reported_is_confirmed),
         cmocka_unit_test(of_two_with_one_identity_the_second_stops),
         cmocka_unit_test(a_member_that_lies_kills_no_other),

@@ -392,6 +392,52 @@ static void a_member_suspects_at_a_bounded_rate(void **s)
     member_net_destroy(&net);
 }
 
+// A new member has saved up nothing, so that many new ones suspect no more than a few.
+static void a_new_member_begins_without_credit(void **s)
+{
+    (void)s;
+    member_net_create(&net, 5, seed());
+    for (size_t i = 0; i < 4; i++)
+        member_net_start(&net, i, 1);
+    for (size_t i = 1; i < 4; i++)
+        member_net_join(&net, i, 0);
+    member_net_run(&net, 100 * SECOND);
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *new = NULL;
+    member_net_start(&net, 4, 1);
+    member_net_join(&net, 4, 0);
+    while (!(new = member_find(m, &net.nodes[4].identity.id)))
+        member_net_run(&net, MILLISECOND);
+    assert_false(member_may_suspect(m, new));
+    m->now_ns += 500 * MILLISECOND;
+    assert_true(member_may_suspect(m, new));
+    assert_false(member_may_suspect(m, new));
+    member_net_destroy(&net);
+}
+
+// One refuted suspicion is forgiven every ten seconds, from the first one on.
+static void refuted_suspicions_are_forgiven_one_by_one(void **s)
+{
+    (void)s;
+    begin(4);
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *suspector = member_find(m, &net.nodes[1].identity.id);
+    m->now_ns += 1000 * SECOND;
+    for (size_t i = 0; i < WRONG_MAX + 3; i++)
+        member_was_wrong(m, &suspector->record.id);
+    for (size_t i = 0; i < 3; i++) {
+        assert_false(member_may_suspect(m, suspector));
+        m->now_ns += 10 * SECOND - 1;
+        assert_false(member_may_suspect(m, suspector));
+        m->now_ns++;
+        assert_true(member_may_suspect(m, suspector));
+        member_was_wrong(m, &suspector->record.id);
+    }
+    member_was_wrong(m, &m->self->record.id);
+    assert_int_equal(m->self->wrong, 0);
+    member_net_destroy(&net);
+}
+
 static struct gossip_suspicion suspicion_by(size_t suspector, enum gossip_suspicion_class class)
 {
     return (struct gossip_suspicion){.subject = net.nodes[1].identity.id,
@@ -541,6 +587,56 @@ static void suspicions_are_extended_by_the_length_of_a_pause(void **s)
     member_net_destroy(&net);
 }
 
+// Packets that waited in the socket show that the process runs again: its pause counts once, however many
+// there are before its timers run.
+static void a_pause_counts_once(void **s)
+{
+    (void)s;
+    begin(4);
+    member_net_run(&net, 5 * SECOND);
+    const uint64_t before = totals(0).pauses;
+    net.now_ns += 3 * SECOND;
+    for (uint32_t number = 1; number < 5; number++)
+        say(1, 0, PING, number);
+    assert_int_equal(totals(0).pauses, before + 1);
+    net.now_ns += SECOND;
+    say(1, 0, PING, 6);
+    assert_int_equal(totals(0).pauses, before + 1); // two periods are no pause
+    member_net_destroy(&net);
+}
+
+// An update is sent as often as it should be, and no more: not when the packet has no room for it, and not
+// when it was sent often enough.
+static void updates_are_sent_a_number_of_times(void **s)
+{
+    (void)s;
+    begin(SUSPECTORS_MAX + 4);
+    struct gossip_membership *m = net.nodes[0].membership;
+    struct member *x = member_find(m, &net.nodes[1].identity.id);
+    struct gossip_membership_action action;
+    for (size_t i = 0; i < SUSPECTORS_MAX; i++)
+        assert_true(put(2 + i, GOSSIP_SUSPECTED_SILENT));
+    m->savings = m->savings_most = 1000000;
+    for (size_t fit = 0; fit <= SUSPECTORS_MAX / 2; fit++) {
+        const size_t bytes = fit * (1 + GOSSIP_SUSPICION_BYTES);
+        size_t left = 0;
+        for (size_t i = 0; i < m->count; i++)
+            m->sorted[i]->record_sends = 0;
+        for (size_t i = 0; i < SUSPECTORS_MAX; i++)
+            x->suspicions[i].sends = i % 2;
+        m->spread_ns = m->now_ns;
+        m->actions_taken = m->n_actions = 0;
+        member_send_packet(m, member_find(m, &net.nodes[2].identity.id), GOSSIP_BY_DATAGRAM, PACKET_ACK, 1,
+                           NULL, HEADER + bytes + 1);
+        assert_true(gossip_membership_next(m, &action));
+        assert_int_equal(action.n_bytes, HEADER + bytes);
+        for (size_t i = 0; i < SUSPECTORS_MAX; i++)
+            left += x->suspicions[i].sends;
+        assert_int_equal(left, SUSPECTORS_MAX / 2 - fit);
+    }
+    member_net_destroy(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,12 +654,16 @@ int main(void)
         cmocka_unit_test(a_node_that_is_cut_off_counts_only_silence_that_it_observed),
         cmocka_unit_test(a_small_cluster_detects_a_silent_host_as_early),
         cmocka_unit_test(a_member_suspects_at_a_bounded_rate),
+        cmocka_unit_test(a_new_member_begins_without_credit),
+        cmocka_unit_test(refuted_suspicions_are_forgiven_one_by_one),
         cmocka_unit_test(evidence_replaces_silence_and_nothing_replaces_evidence),
         cmocka_unit_test(a_member_whose_suspicions_were_often_refuted_is_not_believed),
         cmocka_unit_test(a_suspicion_that_others_believe_is_refuted_whoever_sends_it),
         cmocka_unit_test(a_node_with_nothing_left_still_refutes_and_warns),
         cmocka_unit_test(local_health_rises_and_falls),
         cmocka_unit_test(suspicions_are_extended_by_the_length_of_a_pause),
+        cmocka_unit_test(a_pause_counts_once),
+        cmocka_unit_test(updates_are_sent_a_number_of_times),
     };
     print_message("seed %llu\n", (unsigned long long)seed());
     return cmocka_run_group_tests(tests, NULL, NULL);
