@@ -172,7 +172,7 @@ static void write_line(void *owner, const char *line)
     sim_trace_tell(&node->world->trace, node->world->queue.now_ns, (uint32_t)node->host, line);
 }
 
-// A process whose rounds rest reaches no boundary, and gives what it has published.
+// Between boundaries, too: its steps may last long.
 static bool rests(const void *owner, struct gossip_snapshot_vectors *vectors)
 {
     const struct sim_node *node = owner;
@@ -182,8 +182,7 @@ static bool rests(const void *owner, struct gossip_snapshot_vectors *vectors)
     vectors->part[GOSSIP_PART_SECOND] = train->vectors.second_moment;
     vectors->round = train->rounds.round + node->faults.boasts;
     vectors->step = train->rounds.step + node->faults.boasts;
-    return train->rounds.doing != GOSSIP_ROUNDS_MEET &&
-           (train->rounds.doing != GOSSIP_ROUNDS_STEPS || node->world->resting);
+    return train->rounds.doing != GOSSIP_ROUNDS_MEET;
 }
 
 static uint64_t patience(const struct sim_node *node)

@@ -102,11 +102,10 @@ static void say_ungiven(enum base_error error)
              error == BASE_ESTATE ? "this node's model is not finite" : base_error_name(error));
 }
 
-// Nodes that wait for a copy get one. What else a copy needs is kept where no round follows.
+// Nodes that wait for a copy get one. Those that ask during the steps that follow get one of what is kept.
 static void give(struct node_worker *worker, const struct node_round *round)
 {
     struct gossip_average_action action;
-    node_worker_drop_kept(worker);
     worker->lent = round;
     while (gossip_average_give(worker->average, node_clock_ns(), &action))
         if (action.kind == GOSSIP_AVERAGE_SEND)
@@ -114,8 +113,7 @@ static void give(struct node_worker *worker, const struct node_round *round)
         else
             say_ungiven(action.error);
     worker->lent = NULL;
-    if (!round->at.meet.meets)
-        node_worker_keep(worker, round);
+    node_worker_keep(worker, round);
 }
 
 // Learner and edges stand still here: the exchange is not stepped and the learner waits.
@@ -126,7 +124,7 @@ void node_worker_end_round(struct node_worker *worker)
     worker->round = NULL;
     gossip_exchange_totals(worker->options.exchange, &round->totals);
     round->pace = gossip_exchange_pace(worker->options.exchange);
-    if (round->kind == NODE_ROUND_MEET)
+    if (round->kind == NODE_ROUND_MEET || round->kind == NODE_ROUND_OFFER)
         give(worker, round);
     if (round->at.meet.last)
         node_worker_live(worker, (struct gossip_life_event){.kind = GOSSIP_LIFE_FROZEN});

@@ -15,6 +15,7 @@ struct node_worker {
     const struct node_round *lent;       // at its end: its vectors are at rest
     struct gossip_snapshot_vectors kept; // owned; all but the model, if `keeps`
     bool keeps;
+    uint64_t kept_ns, kept_step; // they are copied again then; the step of the copies
     bool edges_dirty;
     uint64_t edges_posted_ns;
     uint64_t served_ns; // when the loop was last told that a member asks for the model

@@ -79,6 +79,9 @@ static void take_round(struct node_worker *worker, struct node_round *round)
     case NODE_ROUND_MEET:
         begin_meet(worker, round);
         break;
+    case NODE_ROUND_OFFER:
+        node_worker_end_round(worker);
+        break;
     case NODE_ROUND_RETURN:
         begin_return(worker, round);
         break;

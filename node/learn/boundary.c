@@ -336,6 +336,17 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     l->round_is_over = meet->meets && !l->rounds.progress;
 }
 
+void node_learner_offer(struct node_learner *l)
+{
+    struct node_round round = {.kind = NODE_ROUND_OFFER,
+                               .at = {.meet.round = l->rounds.round, .vectors = l->vectors}};
+    if (l->options.trainee)
+        node_built_in_fetch(l->options.trainee);
+    finish_round(l, &round);
+    note_checkpoint(l, &round);
+    l->offered = true;
+}
+
 // `kernels`: in whose memory the vector is; NULL: ordinary memory. The copy is ordinary memory.
 static float *copy_of(const struct node_learner *l, const struct kernels *kernels, const float *vector,
                       bool *complete)
@@ -400,6 +411,7 @@ bool node_learner_fetch(struct node_learner *l)
     into->outer = copy_of(l, NULL, l->vectors.outer, &memory);
     into->blob = blob;
     node_learner_tell(l, "fetching", true);
+    l->offered = false;
     if (memory)
         finish_round(l, &round);
     else
@@ -423,6 +435,7 @@ void node_learner_return(struct node_learner *l, uint64_t number)
     const struct kernels *kernels = l->options.trainee ? node_built_in_kernels(l->options.trainee) : NULL;
     bool memory = true;
     struct node_round round = {.kind = NODE_ROUND_RETURN, .round = number};
+    l->offered = false;
     copy_model(l, kernels, &round.at.vectors, &memory);
     BASE_ASSERT(memory); // a node that has diverged must not go on as it is
     finish_round(l, &round);

@@ -144,6 +144,8 @@ static void take_steps(struct node_learner *l, uint64_t count)
     node_learner_take_shards(l);
     node_learner_take_weight(l);
     node_learner_tell(l, "training", false);
+    if (!l->offered)
+        node_learner_offer(l);
     l->announced = !l->options.trainee && node_learner_checkpoint_is_due(l);
     gossip_rounds_set(&l->rounds, &l->learner, 0);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);

@@ -36,6 +36,7 @@ struct node_learner {
     struct node_shards *shards;          // NULL: nothing is ever taken over
     struct node_message *weight;         // the latest of its kind that is not carried out yet, or NULL
     bool round_is_over;                  // its row is to be written
+    bool offered;                        // others may take the model during the steps
     enum gossip_learner_result result;   // of the latest steps
     uint64_t own_rounds, last_round;     // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
@@ -63,6 +64,7 @@ void node_learner_listen(struct node_learner *l, bool wait);
 void node_learner_agree(struct node_learner *l); // on the scaling, once its statistics are here
 // Rendezvous: the worker has the vectors until it answers.
 void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *meet);
+void node_learner_offer(struct node_learner *l); // its vectors, where no boundary precedes the steps
 // Likewise, until a snapshot is complete (true) or is given up.
 bool node_learner_fetch(struct node_learner *l);
 // The exchange takes the last good vectors of the learner, as those of `round`.

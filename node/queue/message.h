@@ -98,14 +98,15 @@ struct node_progress {
 
 enum node_round_kind {
     NODE_ROUND_MEET,   // a boundary: gossip_average_round
+    NODE_ROUND_OFFER,  // steps follow that no boundary precedes: others may take these vectors
     NODE_ROUND_RETURN, // replace the model of the exchange by these vectors, those of `round`
     NODE_ROUND_FETCH,  // fill the vectors from a donor's snapshot; round and step become its
     NODE_ROUND_MERGE,  // merge the model with those of the other nodes
 };
 struct node_round { // one rendezvous of learner and worker
     enum node_round_kind kind;
-    // `others` is the worker's. MEET: vectors in the memory of the exchange's kernels; FETCH and MERGE: model
-    // and second moment are in ordinary memory.
+    // `others` is the worker's. MEET and OFFER: vectors in the memory of the exchange's kernels; FETCH and
+    // MERGE: model and second moment are in ordinary memory.
     struct gossip_average_round at;
     uint64_t step;          // local steps done
     bool gives;             // MERGE: the model counts in the mean

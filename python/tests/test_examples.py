@@ -7,7 +7,7 @@ import re
 import signal
 import unittest
 
-from processes import Processes, free_ports
+from processes import ROOT, Processes, free_ports
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "no torch in this Python")
@@ -54,9 +54,30 @@ class Examples(Processes):
         for i, process in enumerate(both):
             self.assertGreater(self.result(process, i), 0.75)  # the tokens of one process: half
 
+    @unittest.skipUnless(all(map(importlib.util.find_spec, ("torch", "transformers", "peft"))), "no peft in this Python")
+    def test_peft_on_three_hosts_ends_with_one_adapter(self):
+        ports = free_ports(3)
+        hosts = [self.start("lora_peft.py", i, self.folder, i, 400, *ports) for i in range(3)]
+        for i, process in enumerate(hosts):
+            self.assertGreater(self.result(process, i), 0.45)  # of the adapter as peft opens it; the classes of one host: a third
+        adapters = set()
+        for i in range(3):
+            with open(os.path.join(self.folder, str(i), "adapter", "adapter_model.safetensors"), "rb") as f:
+                adapters.add(f.read())
+        self.assertEqual(len(adapters), 1)
+
+    def test_the_recipe_for_peft_has_the_lines_of_the_example(self):
+        with open(os.path.join(ROOT, "docs", "recipes.md"), encoding="utf-8") as f:
+            recipe = re.search(r"## Fine-tune with LoRA.*?```python\n(.*?)```", f.read(), re.S).group(1).splitlines()
+        with open(os.path.join(EXAMPLES, "lora_peft.py"), encoding="utf-8") as f:
+            example = f.read().splitlines()
+        others = [line for line in recipe if line not in example]
+        self.assertEqual([re.sub(r"\(.*", "", line.strip()) for line in others],
+                         ["node = p2pml.join", "together = p2pml.attach", "x, y = next", "model.save_pretrained"])
+
     @needs_torch
     def test_three_lines_are_the_user_s(self):
-        for name in ("cnn.py", "gpt.py", "lora.py"):
+        for name in ("cnn.py", "gpt.py", "lora.py", "lora_peft.py"):
             with open(os.path.join(EXAMPLES, name), encoding="utf-8") as f:
                 used = [line for line in f if re.match(r"import p2pml$|node = p2pml\.join|together = p2pml\.attach", line)]
             self.assertEqual(len(used), 3, name)

@@ -464,6 +464,32 @@ class Late(Loop):
         self.assertGreaterEqual(scheduler.last_epoch, together.step - EVERY)  # and goes on with the cluster
         together.close()
 
+    def test_a_member_in_the_middle_of_a_long_step_gives_its_model(self):
+        for taken in (0, 3):
+            ports = free_ports(2)
+            model, other = net(), net(1)
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+            node = self.join(f"first{taken}", listen=f"127.0.0.1:{ports[0]}", node__start_members=1, train__alone="go-on")
+            with p2pml.attach(node, model, optimizer) as first:
+                for _ in range(taken):
+                    take(model, optimizer, *batch(first.step))
+                node = self.join(f"late{taken}", listen=f"127.0.0.1:{ports[1]}", peers=f"127.0.0.1:{ports[0]}", node__start_members=0)
+                with p2pml.attach(node, other, torch.optim.AdamW(other.parameters(), lr=1e-3), timeout=patience()) as late:
+                    self.assertEqual(late.step, taken)
+                    for mine, its in zip(other.parameters(), model.parameters()):
+                        self.assertTrue(torch.equal(mine, its))
+
+    def test_programs_may_wait_for_each_other_before_their_first_steps(self):
+        barrier = threading.Barrier(2)
+
+        def program(i):
+            model, optimizer = small()
+            yield model, optimizer
+            barrier.wait(patience())
+            self.step(model, optimizer, 10)
+            yield
+        self.together([program] * 2, 1)
+
     def test_a_rate_far_from_the_cluster_s_is_told(self):
         node, _, _, _ = self.cluster()
         model = net(1)

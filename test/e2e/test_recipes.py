@@ -59,7 +59,7 @@ class Recipes(unittest.TestCase):
 
     def write_table(self, name):
         if SKLEARN:
-            (script,) = blocks("python")
+            script = blocks("python")[0]
             subprocess.run([SKLEARN, "-c", script], cwd=self.directory, check=True)
             return
         print(f"{name}: made up, no Python here has scikit-learn and pandas", file=sys.stderr)

@@ -78,6 +78,29 @@ static void a_block_is_given_at_the_next_rendezvous(void **state)
     bench_destroy(&bench);
 }
 
+// A step may last minutes.
+static void a_learner_that_computes_also_gives_its_model(void **state)
+{
+    for (int first = 0; first < 2; first++) {
+        struct bench bench;
+        (void)state;
+        bench_create(&bench);
+        bench_start(&bench);
+        bench.outer[0] = 8;
+        struct node_round round = round_of(&bench, first ? 0 : 4);
+        if (first) { // before the first boundary
+            round.kind = NODE_ROUND_OFFER;
+            round.at.meet.meets = false;
+        }
+        post_round(&bench, &round);
+        take_round_done(&bench, &round);
+        bench.outer[0] = 0; // no longer the worker's
+        post_ask(&bench, 2, GOSSIP_PART_OUTER, 0);
+        check_given(&bench, 2, GOSSIP_PART_OUTER, 8, first ? 0 : 4);
+        bench_destroy(&bench);
+    }
+}
+
 // The learner has finished, or waits: no rendezvous comes.
 static void a_learner_that_stands_still_also_gives_its_model(void **state)
 {
@@ -313,6 +336,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_is_given_at_the_next_rendezvous),
+        cmocka_unit_test(a_learner_that_computes_also_gives_its_model),
         cmocka_unit_test(a_learner_that_stands_still_also_gives_its_model),
         cmocka_unit_test(a_question_for_what_is_not_there_closes_its_link),
         cmocka_unit_test(a_model_is_fetched_and_its_edges_begin_again),
