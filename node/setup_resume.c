@@ -9,19 +9,33 @@ static bool same_split(const struct train_split *a, const struct train_split *b)
     return a->examples == b->examples && a->digest == b->digest && a->tests_digest == b->tests_digest;
 }
 
+// Nothing is held out. Files that are too large have no digest, and the one of another seed says nothing.
+static void check_whole(const struct train_split *then, const struct train_split *now)
+{
+    if (then->examples == 0 || now->examples == 0 || then->seed != now->seed || same_split(then, now))
+        return;
+    base_log(
+        BASE_LOG_WARN, "other_data",
+        "the training file is another one (%zu examples) than that of the checkpoint (%zu); the training "
+        "continues with it",
+        now->examples, then->examples);
+}
+
 // Held-out examples must not have been trained on. Each example keeps its side while part and seed are the
 // same; the windows of a text move with its length.
 static enum base_error check_split(const struct node_setup *s, const struct train_split *then,
                                    struct base_reason *why)
 {
     const struct train_split *now = &s->train.split;
-    if (then->examples == 0 && now->examples == 0)
+    if (then->tests == 0 && now->tests == 0) {
+        check_whole(then, now);
         return BASE_OK;
-    if (then->examples == 0 || now->examples == 0)
+    }
+    if (then->tests == 0 || now->tests == 0)
         return base_fail(why, BASE_EMISMATCH,
                          "the checkpoint was trained %s data.test_file, this configuration says otherwise: "
                          "examples that were trained on would be tested on; make it the same",
-                         then->examples ? "without" : "with");
+                         then->tests ? "without" : "with");
     if (then->part < now->part || then->part > now->part || then->seed != now->seed)
         return base_fail(
             why, BASE_EMISMATCH,

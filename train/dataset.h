@@ -15,7 +15,7 @@ struct train_tokens;
 
 // How a file was divided into examples to train on and examples to test on (train/split.h).
 struct train_split {
-    size_t examples, tests; // in the file, and of them held out; examples 0: not divided
+    size_t examples, tests; // in the file, and of them held out; tests 0: not divided, examples 0: not known
     size_t seen;            // of these: also, with the same values, among those to train on
     uint64_t digest, tests_digest;
     double part;

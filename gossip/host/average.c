@@ -35,6 +35,7 @@ struct gossip_average {
     struct gossip_exchange_actions actions; // of the latest step; `ready` points to their messages
     struct gossip_message message;          // of the latest action, or the answer of a donor
     bool follows;                           // edges may change
+    bool finished;                          // the last step is done
     bool gives, given;                      // there may be a copy to make; there is one for those that wait
     bool moved;     // there may be something to send for a fetch or a merge, or its end
     bool times_out; // the exchange's deadline has passed
@@ -374,6 +375,11 @@ void gossip_average_round(struct gossip_average *a, const struct gossip_average_
     a->work = ROUND;
     a->round = *round;
     a->asks = false;
+    // Who asks from now on gets the final model. With a copy of up to two seconds before, a node that had
+    // nobody to meet at its end trained on from there, alone, and asked again.
+    if (round->meet.finished && !a->finished)
+        gossip_donor_thaw(a->donor);
+    a->finished = round->meet.finished;
     if (round->scaled)
         gossip_exchange_scaling(a->options.exchange, gossip_blob_hash(round->vectors.blob));
 }

@@ -71,7 +71,7 @@ static enum base_error assign_split(struct node_config *config, const struct lab
                                     struct base_reason *why)
 {
     const struct train_split *split = &m->file.about.split;
-    if (split->examples == 0)
+    if (split->examples == 0 || (split->tests == 0 && node_config_splits(config)))
         return BASE_OK;
     if (!node_config_splits(config)) {
         config->data.seed = split->seed; // of the digest
@@ -99,7 +99,12 @@ static enum base_error check_split(const struct lab_model *m, const struct train
     if (now->examples == 0)
         return BASE_OK;
     if (now->tests == 0) {
-        if (then->examples == now->examples && then->digest == now->digest)
+        if (then->tests == 0 && then->examples > 0 && then->digest == now->digest)
+            base_log(
+                BASE_LOG_WARN, "data",
+                "this is the file that the model was trained on, all of it: what the model has learnt by "
+                "heart counts as right");
+        else if (then->examples == now->examples && then->digest == now->digest)
             base_log(
                 BASE_LOG_WARN, "data",
                 "this is the file that the model was trained on: of its %zu examples, %zu were held out; name "
@@ -107,7 +112,7 @@ static enum base_error check_split(const struct lab_model *m, const struct train
                 then->examples, then->tests);
         return BASE_OK;
     }
-    if (then->examples == 0) {
+    if (then->tests == 0) {
         base_log(BASE_LOG_WARN, "data",
                  "the model does not say which examples it was trained on; these may be among them");
         return BASE_OK;

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DESCRIBED_VALUES (1u << 24) // of a training file: its digest reads them all at each start
+
 static enum train_loss loss_of(const struct node_config *config)
 {
     return (enum train_loss)config->model.loss;
@@ -254,6 +256,21 @@ static enum base_error check_alike(const struct train_dataset *train, const stru
     return BASE_OK;
 }
 
+// The digest of a file of which nothing is held out, so that another one, or the same one, is noticed later.
+static enum base_error describe_whole(const struct node_config *config, struct train_dataset *data,
+                                      struct base_reason *why)
+{
+    bool *is_test = calloc(data->examples, sizeof *is_test);
+    enum base_error error =
+        is_test
+            ? train_split_draw(data, config->data.test_part, config->data.seed, is_test, &data->split, why)
+            : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", data->examples);
+    data->split.tests = data->split.seen = 0; // nothing was held out
+    data->split.tests_digest = 0;
+    free(is_test);
+    return error;
+}
+
 static enum base_error load_parts(const struct node_config *config, struct train_meaning *like,
                                   struct train_dataset *train, struct train_dataset *test,
                                   struct base_reason *why)
@@ -261,6 +278,8 @@ static enum base_error load_parts(const struct node_config *config, struct train
     if (node_config_splits(config))
         return load_split(config, like, train, test, why);
     enum base_error error = load(config, false, like, train, why);
+    if (!error && train->examples > 1 && train->examples <= DESCRIBED_VALUES / train->features)
+        error = describe_whole(config, train, why);
     return !error && test ? load(config, true, train->meaning, test, why) : error;
 }
 
@@ -386,20 +405,6 @@ enum base_error node_data_load_whole(const struct node_config *config, struct tr
     note_collapse(&loaded);
     *data = loaded;
     return BASE_OK;
-}
-
-// The digest of a test file, which may be the file of the training.
-static enum base_error describe_whole(const struct node_config *config, struct train_dataset *tests,
-                                      struct base_reason *why)
-{
-    bool *is_test = calloc(tests->examples, sizeof *is_test);
-    enum base_error error =
-        is_test
-            ? train_split_draw(tests, config->data.test_part, config->data.seed, is_test, &tests->split, why)
-            : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", tests->examples);
-    tests->split.tests = 0; // nothing was held out
-    free(is_test);
-    return error;
 }
 
 // The model says what its data mean, so no training example is needed.

@@ -117,8 +117,7 @@ static enum base_error read_split(const char *text, struct train_split *s, struc
     if (sscanf(text, "%zu of %zu, part %lf, seed %" SCNu64 ", digest %" SCNx64 " of %" SCNx64, &found.tests,
                &found.examples, &found.part, &found.seed, &found.tests_digest, &found.digest) == 6) {
         split_text(&found, again);
-        if (strcmp(text, again) == 0 && found.tests > 0 && found.tests < found.examples && found.part > 0 &&
-            found.part < 1) {
+        if (strcmp(text, again) == 0 && found.tests < found.examples && found.part > 0 && found.part < 1) {
             *s = found;
             return BASE_OK;
         }

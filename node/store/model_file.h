@@ -42,7 +42,7 @@ struct node_model_about {
     int32_t first_label;
     char kind[NODE_MODEL_KIND]; // data.kind of the training, or "": not known
     char origin[128];           // UTF-8
-    struct train_split split;   // of the training file; examples 0: not divided, or not known
+    struct train_split split;   // of the training file; tests 0: not divided; examples 0: not known
     // Names and statistics, or NULL. Of a model that was read, its own; of one to be written, borrowed.
     struct train_meaning *meaning;
     // Of a model of text, else TRAIN_TEXT_NONE and "".

@@ -94,6 +94,23 @@ class Meaning(unittest.TestCase):
                       self.run_it(P2PML, "eval", "n", "--set=data.train_file=d.csv", "--set=data.seed=9", status=2))
         self.node("--resume", **data, data__seed=9, train__steps=4008, status=1)
 
+    def test_another_training_file_is_told_beside_a_test_file_too(self):
+        rows = self.coins(200)
+        self.write("t.csv", self.coins(50))
+        for shards in (1, 2):
+            data = {"data__kind": "csv", "data__train_file": "d.csv", "data__test_file": "t.csv", "data__shards": shards,
+                    "node__dir": f"n{shards}"}
+            said = []
+            for i, text in enumerate((rows, rows, rows.replace("p\n", "q\n", 1), rows + "0,0,0,p\n")):  # a label, a row more
+                self.write("d.csv", text)
+                said.append(self.node(*["--resume"] * (i > 0), **data, train__steps=(i + 1) * 40))
+            another = [re.findall(r"training file is another one \((\d+) examples\) than that of the checkpoint \((\d+)\)", one)
+                       for one in said]
+            self.assertEqual(another, [[], [], [("200", "200")], [("201", "200")]])
+        self.assertIn("this is the file that the model was trained on, all of it",
+                      self.run_it(P2PML, "eval", "n1", "--set=data.test_file=d.csv"))
+        self.assertNotIn("trained on", self.run_it(P2PML, "eval", "n1", "--set=data.test_file=t.csv"))
+
     def test_examples_on_both_sides_are_told(self):
         data = {"data__kind": "csv", "data__train_file": "d.csv", "model__hidden": "[64]", "train__rate": 0.2, "train__steps": 20}
         rows = self.coins(200).split("\n", 1)

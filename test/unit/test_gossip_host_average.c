@@ -516,6 +516,34 @@ static void a_model_is_given_when_the_trainer_rests(void **state)
     destroy(&node);
 }
 
+// However fresh the copy is that others read.
+static void after_its_last_step_a_node_gives_the_final_model(void **state)
+{
+    struct gossip_average_round end = {.meet = {.round = 1, .finished = true}};
+    struct gossip_average_action action;
+    struct node node;
+    (void)state;
+    create(&node, 0, 6);
+    end.vectors = (struct gossip_learner_vectors){.model = node.model, .correction = node.correction};
+    link_up(&node, 1);
+    node.rests = true;
+    ask(&node, 1, 0);
+    assert_int_not_equal(find(&node, GOSSIP_AVERAGE_SEND, 0), SIZE_MAX);
+    node.rests = false;
+    ask(&node, 1, 0);
+    assert_true(told(&node, GOSSIP_LIFE_SERVED)->answered);
+    for (size_t i = 0; i < 2; i++) {
+        gossip_average_round(node.average, &end);
+        act(&node);
+        ask(&node, 1, 0);
+        assert_int_equal(told(&node, GOSSIP_LIFE_SERVED)->answered, i > 0); // a copy after the end stays
+        node.rests = true;
+        assert_int_equal(gossip_average_give(node.average, node.now_ns, &action), i == 0);
+        node.rests = false;
+    }
+    destroy(&node);
+}
+
 static void a_model_that_is_not_finite_is_not_given(void **state)
 {
     struct node node;
@@ -724,6 +752,7 @@ int main(void)
         cmocka_unit_test(a_fetch_that_is_ended_changes_nothing),
         cmocka_unit_test(a_return_drops_the_edges_and_brings_them_up_before_it_is_done),
         cmocka_unit_test(a_model_is_given_when_the_trainer_rests),
+        cmocka_unit_test(after_its_last_step_a_node_gives_the_final_model),
         cmocka_unit_test(a_model_that_is_not_finite_is_not_given),
         cmocka_unit_test(nodes_that_ask_during_a_fetch_wait_for_its_end),
         cmocka_unit_test(donors_that_deliver_nothing_are_reported),
