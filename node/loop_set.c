@@ -141,6 +141,7 @@ void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_act
 {
     const struct gossip_setting *setting = &action->setting;
     const uint64_t now = loop->progress.round;
+    const bool late = now >= setting->round && loop->progress.own_rounds > 0; // else it has not begun
     const char *key = node_change_key(action->setting_kind);
     char value[32], before[32];
     keep(loop);
@@ -151,10 +152,14 @@ void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_act
                  "the cluster changes %s to %s at round %" PRIu64
                  ": the program that trains here chooses it itself; change it there",
                  key, value, setting->round);
+    else if (!late)
+        base_log(BASE_LOG_INFO, "set", "%s: %s instead of %s from round %" PRIu64 " on", key, value, before,
+                 setting->round);
     else
-        base_log(BASE_LOG_INFO, "set",
-                 "%s: %s instead of %s from round %" PRIu64 " on; now at round %" PRIu64 "%s", key, value,
-                 before, setting->round, now, now < setting->round ? "" : ": this node hears of it too late");
+        base_log(BASE_LOG_WARN, "set",
+                 "%s: %s instead of %s from round %" PRIu64 " on; this node hears of it at round %" PRIu64
+                 ", too late, and takes it at once",
+                 key, value, before, setting->round, now);
 }
 
 enum base_error node_loop_read_settings(const struct node_loop *loop, struct gossip_life_options *options,

@@ -9,6 +9,7 @@ import urllib.request
 
 from cluster import PROGRAM, ClusterTest, free_ports, signal, unittest, wait_until
 
+EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "daemon", "examples", "trainer.py")
 P2PML = os.path.join(os.path.dirname(PROGRAM), "p2pml")
 BEFORE = 0.1
 
@@ -124,6 +125,21 @@ class Set(ClusterTest):
         rates = self.rates(nodes)
         self.assertIn(round(rates[max(rates)], 7), (0.02, 0.03))
         self.end(nodes)
+
+    def test_a_program_that_trains_keeps_its_own_rate(self):
+        ports, path = free_ports(2), os.path.join(self.directory, "socket")
+        node = self.node("n0", ports[0], ports[1], arguments=("--trainer", f"unix:{path}")).start()
+        node.wait_log("waiting for a trainer")
+        program = subprocess.Popen([sys.executable, EXAMPLE, path, "100000", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: os.path.exists(os.path.join(node.directory, "token")), f"the node begins\n{node.last_words()}")
+            done = wait_until(lambda: (lambda d: d if "no answer" not in d.stderr else None)(self.set(node, "train.rate", 0.5)),
+                              "an answer")
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("a program of its own trains here and chooses train.rate: change it there", done.stderr)
+        finally:
+            program.kill()
+            program.wait()
 
     def test_a_joiner_with_another_rate_is_told_on_both_ends(self):
         self.ports = free_ports(8)
