@@ -176,6 +176,9 @@ class Jax(unittest.TestCase):
             together.step({"w": jnp.zeros(4)}, 0.1)
         with self.assertRaisesRegex(p2pml.MismatchError, "the parameters are"):
             together.step([jnp.zeros(3)], 0.1)
+        for rate in (1e39, "x", float("nan")):
+            with self.assertRaisesRegex(p2pml.ConfigurationError, f"rate: found .*{rate}|rate: found 1e\\+39"):
+                together.step(mine, rate)
         with self.assertRaisesRegex(p2pml.OrderError, "jax compiles"):
             jax.jit(lambda p: together.step(p, 0.1))(mine)
         with warnings.catch_warnings(record=True) as told:
