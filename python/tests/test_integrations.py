@@ -267,7 +267,9 @@ class Lightning(unittest.TestCase):
             trainer = module.Trainer(max_steps=40, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
                                      default_root_dir=folder, enable_checkpointing=False,
                                      callbacks=[p2pml.lightning.Callback(node, every=5), *more])
-            trainer.fit(model, loader)
+            with unittest.mock.patch.object(p2pml.Node, "exchange", autospec=True, side_effect=p2pml.Node.exchange) as exchange:
+                trainer.fit(model, loader)
+            self.assertTrue(any(call.args[3] > 0 for call in exchange.call_args_list))  # its losses are told
             return model.rates
         rates = run(Stop()) + run()
         self.assertEqual(len(rates), 40)  # max_steps counts the cluster's
