@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import _c
+from . import _c, errors
 
 _BESIDE = b"p2pml blob 1\n"  # a blob of an attachment: this, 4 bytes with the size of the program's part, that part, the attachment's part
 
@@ -103,9 +103,10 @@ class Reports:
     def report(self, loss: Any = None, accuracy: Any = None, **values: Any) -> None:
         """Numbers for people: the page, /status and metrics.jsonl show the mean ``loss`` of a round and the latest ``accuracy`` (0 to 1);
         other values are only written to ``reported.jsonl`` in the node's ``dir``. Tensors of one element are read (on a GPU, that waits)."""
-        if loss is not None and math.isfinite(float(loss)):
-            self._losses.append(float(loss))
+        loss = math.nan if loss is None else errors.number(loss, "loss")
+        if math.isfinite(loss):
+            self._losses.append(loss)
         step = self._place()
         if step is not None and (accuracy is not None or values):
-            self.node.report(accuracy if accuracy is None else float(accuracy),
-                             **{"step": step, **{name: float(value) for name, value in values.items()}})
+            self.node.report(accuracy if accuracy is None else errors.number(accuracy, "accuracy"),
+                             **{"step": step, **{name: errors.number(value, name) for name, value in values.items()}})

@@ -11,9 +11,20 @@ from typing import Any, Dict, Optional
 
 import torch
 
+from . import errors
+
 
 def _inner(scheduler: Any) -> Any:
     return getattr(scheduler, "scheduler", scheduler)  # accelerate's wrapper skips calls
+
+
+def check_scheduler(scheduler: Any, optimizer: torch.optim.Optimizer) -> None:
+    scheduler = _inner(scheduler)
+    if not all(hasattr(scheduler, name) for name in ("step", "state_dict", "load_state_dict")):
+        raise errors.ConfigurationError(f"scheduler: found {type(scheduler).__name__}, expected one of torch.optim.lr_scheduler's kind")
+    of = getattr(scheduler, "optimizer", optimizer)
+    if optimizer not in (of, getattr(of, "optimizer", None)):
+        raise errors.ConfigurationError("scheduler: it sets the rates of another optimiser than the one that is attached")
 
 
 def _needs_a_measure(scheduler: Any) -> bool:

@@ -1,4 +1,9 @@
-"""The exceptions of p2pml; the text of each is the reason given by the library."""
+"""The exceptions of p2pml; the text of each is the reason given by the library, or what an argument must be."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
 
 from . import _c
 
@@ -40,3 +45,30 @@ def of(code: int, reason: str) -> Exception:
     if code == _c.ENOMEM:
         return MemoryError(reason)
     return _KINDS.get(code, Error)(reason)
+
+
+_FLOAT_MAX = 3.4028234e38
+
+
+def whole(value: Any, what: str) -> int:
+    """An argument that must be a whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ConfigurationError(f"{what}: found {value!r}, expected a whole number") from None
+
+
+def number(value: Any, what: str) -> float:
+    """An argument that must be a number, such as a tensor of one element."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ConfigurationError(f"{what}: found {value!r}, expected a number") from None
+
+
+def rate(value: Any) -> float:
+    """A learning rate. The library has floats: a larger double would be infinite there."""
+    found = number(value, "rate")
+    if not abs(found) <= _FLOAT_MAX:
+        raise ConfigurationError(f"rate: found {found:g}, expected a number that fp32 can hold")
+    return found

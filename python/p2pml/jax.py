@@ -222,12 +222,13 @@ class Attachment(Reports):
             self._alone += self._ended
             return (params, state) if self._with_state else params
         self._check(params)
+        rate = errors.rate(rate)
         try:
             if self._exchanging:  # it was interrupted; its result is in the vector
                 return self._take(self.node.recover() if self.node.lent else None, state)
             if self._correction is not None:
                 params = self._add(params, self._correction, rate)
-            self._steps, self._scale = self._steps + 1, self._scale + float(rate)
+            self._steps, self._scale = self._steps + 1, self._scale + rate
             if self._steps < max(1, self._round.steps if self._round else 1):
                 return (params, state) if self._with_state else params
             self._to_vector(params)

@@ -10,6 +10,7 @@ import glob
 import json
 import logging
 import math
+import numbers
 import operator
 import os
 import select
@@ -78,6 +79,13 @@ def _bytes(text: str, what: str) -> bytes:
         raise errors.ConfigurationError(f"{what}: found {text!r}, expected text that UTF-8 can express") from None
 
 
+def _peers(peers: Any) -> str:
+    found = [peers] if isinstance(peers, str) else list(peers) if isinstance(peers, (list, tuple, set)) else None
+    if found is None or not all(isinstance(one, str) for one in found):
+        raise errors.ConfigurationError(f"peers: found {peers!r}, expected 'host:port', several with commas or as a list")
+    return ",".join(found)
+
+
 def _size(n: Any, name: str) -> int:
     try:
         size = operator.index(n)
@@ -99,8 +107,8 @@ def _tensor(tensor: Any, i: int) -> Tuple[str, Tuple[int, ...]]:
 
 
 def _check_timeout(timeout: Optional[float]) -> None:
-    if timeout is not None and math.isnan(timeout):
-        raise errors.ConfigurationError("timeout: found nan, expected seconds, or None")
+    if timeout is not None and (not isinstance(timeout, numbers.Real) or math.isnan(timeout)):
+        raise errors.ConfigurationError(f"timeout: found {timeout!r}, expected seconds, or None")
 
 
 _running: "weakref.WeakSet[Node]" = weakref.WeakSet()
@@ -126,7 +134,7 @@ class Node(Beside):
         if self._config is not None:  # the file decides
             self._settings = {}
         if peers is not None:
-            self._settings["peers"] = peers if isinstance(peers, str) else ",".join(peers)
+            self._settings["peers"] = _peers(peers)
         if secret is not None:
             self._settings["cluster.secret_file"] = os.fspath(secret)
         elif listen is None and self._config is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
@@ -15,6 +14,7 @@ from . import _defaults, errors, torchrun
 from ._adam import SecondMoments, is_adam
 from ._beside import Reports
 from ._flat import Named, Parameters, order
+from ._schedule import check_scheduler
 from ._state import Averaged, State, compare_rates
 from .node import RESTORED, TAKEN, Node, Round
 
@@ -47,14 +47,19 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"the model is {type(model).__name__}, expected a torch.nn.Module")
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(f"the optimiser is {type(optimizer).__name__}, expected one of torch.optim's kind")
     if isinstance(model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
         model = model.module  # the names of a model are the same on hosts with one process
     if buffers not in ("own", "average"):
         raise errors.ConfigurationError(f"buffers: found {buffers!r}, expected 'own' or 'average'")
-    if examples is not None and operator.index(examples) < 1:
+    if examples is not None and errors.whole(examples, "examples") < 1:
         raise errors.ConfigurationError(f"examples: found {examples}, expected how many this node trains on, at least 1")
+    every = None if every is None else errors.whole(every, "every")
+    if scheduler is not None:
+        check_scheduler(scheduler, optimizer)
     named = order(model, optimizer)
     _check_free(named)
     host = torchrun.within(node, group, patience)
@@ -86,6 +91,9 @@ def _check_free(named: Named) -> None:
 
 
 def _restore(node: Any, state: Dict[str, Any], mine: List[Tuple[str, Tuple[int, ...]]]) -> None:
+    if not isinstance(state, dict) or not {"step", "tensors", "checkpoint"} <= set(state):
+        raise errors.ConfigurationError("state: expected what state_dict() of an attachment returned; a model's own state_dict is loaded with "
+                                        "model.load_state_dict before attach")
     theirs = [(name, tuple(shape)) for name, shape in state["tensors"]]
     if theirs != mine:
         other = next((f"'{a[0]}' {a[1]} and '{b[0]}' {b[1]}" for a, b in zip(theirs, mine) if a != b),
@@ -142,9 +150,9 @@ class Attachment(Reports):
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
-        self._total = operator.index(steps or 0)
+        self._total = errors.whole(steps or 0, "steps")
         parameters = sum(math.prod(shape) for _, shape in self.tensors)
-        self.node.open(self.tensors, examples=operator.index(examples or 0), **_defaults.settings(self.node, parameters, every, shares, self._total))
+        self.node.open(self.tensors, examples=errors.whole(examples or 0, "examples"), **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
         if self._averaged is not None:
             self._averaged.to_vector(self.node)

@@ -176,6 +176,9 @@ class Jax(unittest.TestCase):
             together.step({"w": jnp.zeros(4)}, 0.1)
         with self.assertRaisesRegex(p2pml.MismatchError, "the parameters are"):
             together.step([jnp.zeros(3)], 0.1)
+        for rate in (1e39, "x", float("nan")):
+            with self.assertRaisesRegex(p2pml.ConfigurationError, f"rate: found .*{rate}|rate: found 1e\\+39"):
+                together.step(mine, rate)
         with self.assertRaisesRegex(p2pml.OrderError, "jax compiles"):
             jax.jit(lambda p: together.step(p, 0.1))(mine)
         with warnings.catch_warnings(record=True) as told:
@@ -264,7 +267,9 @@ class Lightning(unittest.TestCase):
             trainer = module.Trainer(max_steps=40, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
                                      default_root_dir=folder, enable_checkpointing=False,
                                      callbacks=[p2pml.lightning.Callback(node, every=5), *more])
-            trainer.fit(model, loader)
+            with unittest.mock.patch.object(p2pml.Node, "exchange", autospec=True, side_effect=p2pml.Node.exchange) as exchange:
+                trainer.fit(model, loader)
+            self.assertTrue(any(call.args[3] > 0 for call in exchange.call_args_list))  # its losses are told
             return model.rates
         rates = run(Stop()) + run()
         self.assertEqual(len(rates), 40)  # max_steps counts the cluster's

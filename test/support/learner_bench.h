@@ -28,6 +28,7 @@ struct bench {
     struct node_learner *learner;
     struct node_built_in trainee;
     float outer[D], round_start[D];
+    unsigned offers; // taken by take_round
 };
 
 static inline void make_data(struct train_dataset *data)
@@ -115,19 +116,24 @@ static inline void order(struct bench *bench, enum gossip_order_kind kind, bool 
     boxes_order(&bench->boxes, kind, on);
 }
 
-static inline struct node_round *take_round(struct bench *bench)
-{
-    struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
-    struct node_round *round = message->as.round;
-    node_message_free(message);
-    return round;
-}
-
 static inline void answer(struct bench *bench, struct node_round *round)
 {
     struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
     message->as.round = round;
     boxes_post(&bench->boxes, message);
+}
+
+// The next one, without offers, which need an answer only.
+static inline struct node_round *take_round(struct bench *bench)
+{
+    for (;; bench->offers++) {
+        struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
+        struct node_round *round = message->as.round;
+        node_message_free(message);
+        if (round->kind != NODE_ROUND_OFFER)
+            return round;
+        answer(bench, round);
+    }
 }
 
 // The learner no longer waits for the open round.

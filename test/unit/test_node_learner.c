@@ -87,6 +87,7 @@ static void a_learner_trains_to_the_last_step(void **state)
     for (uint64_t round = 1; round <= STEPS / LOCAL; round++)
         pass_round(&bench, round, true, LOCAL * round);
     pass_end(&bench, STEPS / LOCAL, STEPS);
+    assert_int_equal(bench.offers, 1); // before the first steps
     bench_destroy(&bench);
 }
 
@@ -129,8 +130,9 @@ static void a_late_joiner_continues_at_the_step_of_the_snapshot(void **state)
     order(&bench, GOSSIP_ORDER_START, true);
     wait_for_state(&bench, "fetching");
     give_snapshot(&bench, 31, 90);
-    wait_for_state(&bench, "training");
     struct node_round *round = take_round(&bench);
+    assert_int_equal(bench.offers, 1); // the model that it fetched
+    wait_for_state(&bench, "training");
     assert_int_equal(round->at.meet.round, 32);
     assert_int_equal(round->step, 95);
     assert_true(round->at.meet.step_scale > 0.0249f &&

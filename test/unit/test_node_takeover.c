@@ -77,13 +77,26 @@ static void tell_living(struct bench *bench, const uint32_t *living, size_t coun
     boxes_post(&bench->boxes, message);
 }
 
+static void answer(struct bench *bench)
+{
+    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
+    message->as.round = bench->round;
+    boxes_post(&bench->boxes, message);
+}
+
 // The learner at its next boundary. The test reads what it reports to the loop, so that the mailbox never
 // fills.
 static void boundary(struct bench *bench)
 {
-    struct node_message *message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
-    bench->round = message->as.round;
-    node_message_free(message);
+    struct node_message *message;
+    for (bool offers = true; offers;) {
+        message = boxes_take(&bench->boxes, NODE_MESSAGE_ROUND);
+        bench->round = message->as.round;
+        node_message_free(message);
+        offers = bench->round->kind == NODE_ROUND_OFFER;
+        if (offers)
+            answer(bench);
+    }
     for (message = node_mailbox_take(bench->boxes.loop, 0); message;
          message = node_mailbox_take(bench->boxes.loop, 0)) {
         assert_true(message->kind != NODE_MESSAGE_PROGRESS || !isinf(message->progress.loss));
@@ -91,13 +104,6 @@ static void boundary(struct bench *bench)
                     !isnan(message->progress.loss));
         node_message_free(message);
     }
-}
-
-static void answer(struct bench *bench)
-{
-    struct node_message *message = node_message_new(NODE_MESSAGE_ROUND_DONE);
-    message->as.round = bench->round;
-    boxes_post(&bench->boxes, message);
 }
 
 static void boundary_with(struct bench *bench, size_t examples)
