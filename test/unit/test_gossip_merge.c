@@ -28,6 +28,7 @@ static struct {
         uint8_t bytes[512];
     } sent[KEPT]; // since the latest take
     size_t n_sent;
+    size_t giftless; // the member that gives nothing; 0: all give
 } w;
 
 static struct gossip_merge_member member(size_t i)
@@ -91,7 +92,7 @@ static enum base_error say(size_t i, enum gossip_merge_phase phase, size_t from,
     for (size_t k = from; k < to; k++)
         keys[8 * (k - from)] = (uint8_t)(100 + k);
     message.as.merge = (struct gossip_merge_message){.phase = (uint8_t)phase,
-                                                     .gives = 1,
+                                                     .gives = i == 0 || i != w.giftless,
                                                      .hash = hash,
                                                      .keys = keys,
                                                      .keys_bytes = (uint32_t)(8 * (to - from))};
@@ -434,6 +435,42 @@ static void test_all_in_all_it_takes_sixty_times_the_patience(void **state)
     assert_int_equal(w.now_ns - begin_ns, most_ns);
 }
 
+// Its model has not come from the training: it takes the mean, and is no part of it.
+static void test_a_node_that_gives_nothing_does_not_count(void **state)
+{
+    (void)state;
+    begin(3);
+    w.giftless = 2;
+    all_say(GOSSIP_MERGE_OFFERS);
+    all_say(GOSSIP_MERGE_AGREED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_FINAL), 1);
+    const uint64_t snapshot = w.sent[first_ask()].message.as.ask.snapshot;
+    answer_all(GOSSIP_PART_FINAL, 4);
+    struct gossip_merge_info info;
+    gossip_merge_info(w.merge, &info);
+    assert_true(info.gave == 2 && info.phase == GOSSIP_MERGE_REDUCED);
+    assert_int_equal(ask(2, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    take();
+    assert_int_equal(tells(), 1);
+    for (size_t i = 0; i < w.n_sent; i++)
+        if (w.sent[i].message.kind == GOSSIP_SNAPSHOT_TELL)
+            assert_true(((const float *)(const void *)w.sent[i].bytes)[0] == 2.5f);
+}
+
+// The model may be there before the members are known.
+static void test_a_merge_waits_until_it_knows_its_members(void **state)
+{
+    (void)state;
+    prepare(3);
+    assert_int_equal(gossip_merge_begin(w.merge, w.own, true, w.now_ns), BASE_OK);
+    take();
+    assert_int_equal(w.n_sent, 0);
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns);
+    take();
+    assert_int_equal(w.n_sent, 2);
+}
+
 static void test_a_death_begins_another_attempt_with_those_that_are_left(void **state)
 {
     (void)state;
@@ -630,6 +667,8 @@ int main(void)
         TEST(test_a_set_that_is_none_is_refused),
         TEST(test_a_link_that_ends_may_come_back),
         TEST(test_all_in_all_it_takes_sixty_times_the_patience),
+        TEST(test_a_node_that_gives_nothing_does_not_count),
+        TEST(test_a_merge_waits_until_it_knows_its_members),
         TEST(test_a_death_begins_another_attempt_with_those_that_are_left),
         TEST(test_a_node_that_holds_the_mean_agrees_to_no_other),
         TEST(test_the_mean_that_one_node_holds_comes_before_another_attempt),
