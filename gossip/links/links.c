@@ -202,6 +202,8 @@ static void timer(struct gossip_links *links)
 {
     struct link *link;
     struct peer *peer, *next;
+    if (links->now_ns < links->due_ns)
+        return;
     links->late = links_after(links->now_ns, links->due_ns) >= GOSSIP_LINKS_LATE_NS;
     links->due_ns = UINT64_MAX;
     BASE_ASSERT(links->n_peers == 0 || links->buckets > 0);

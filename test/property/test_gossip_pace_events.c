@@ -147,6 +147,14 @@ static void waits_are_accounted(void **state)
     assert_true(scene.pace.waits.ns[GOSSIP_PACE_FOR_ANSWER] == 8 * MS);
     assert_true(scene.pace.wait.ns == 3 * MS && scene.pace.longest.ns == 5 * MS);
     assert_int_equal(gossip_id_compare(&scene.pace.longest.whom, &scene.peer[0].peer), 0);
+    scene.peer[1].tie =
+        GOSSIP_PACE_BEGINS; // the same boundary waits for something else, of nobody in particular
+    scene.peer[0].tie = GOSSIP_PACE_BEGINS;
+    scene.pace.met = 0;
+    scene.peer[0].ended = true;
+    assert_int_equal(gossip_pace_next(&scene.pace).reason, GOSSIP_PACE_FOR_EDGE);
+    assert_int_equal(gossip_id_compare(&scene.pace.waits_for, &scene.pace.options.self), 0);
+    scene.peer[1].tie = GOSSIP_PACE_LIVE;
     gossip_pace_leave(&scene.pace);
     gossip_pace_time(&scene.pace, NOW + 20 * MS); // the trainer takes its steps
     assert_true(scene.pace.waits.ns[GOSSIP_PACE_FOR_ANSWER] == 8 * MS && scene.pace.ended_ns == NOW + 8 * MS);

@@ -302,6 +302,23 @@ static void tournaments_and_exponential_graphs_mix_fast(void **state)
         }
 }
 
+static void one_member_agrees_with_itself(void **state)
+{
+    static const enum topology_kind kinds[] = {TOPOLOGY_RING, TOPOLOGY_MATCHINGS, TOPOLOGY_BASE,
+                                               TOPOLOGY_COMPLETE};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct topology_plan *plan = plan_of(kinds[i], 1, 1);
+        double gap = NAN;
+        uint64_t rounds = 99;
+        assert_int_equal(topology_gap_mean(plan, &gap), BASE_OK);
+        assert_true(gap == 1 && distance(plan, 3) == 0);
+        assert_int_equal(topology_rounds_to(plan, 1e-2, &rounds), BASE_OK);
+        assert_int_equal(rounds, 0);
+        topology_plan_destroy(plan);
+    }
+}
+
 static void graphs_have_the_known_shapes(void **state)
 {
     static const struct {
@@ -397,6 +414,7 @@ int main(void)
         cmocka_unit_test(random_matchings_contract_as_expected),
         cmocka_unit_test(every_matching_is_equally_likely),
         cmocka_unit_test(tournaments_and_exponential_graphs_mix_fast),
+        cmocka_unit_test(one_member_agrees_with_itself),
         cmocka_unit_test(graphs_have_the_known_shapes),
         cmocka_unit_test(diameters_are_those_of_every_pair),
         cmocka_unit_test(a_graph_that_takes_too_long_is_refused),

@@ -255,6 +255,185 @@ static void a_node_that_departs_tells_members_then_links(void **state)
     destroy(&node);
 }
 
+// -- over a membership of its own
+
+enum { OTHER = 1, ENDS = 2 };
+
+static struct {
+    struct gossip_identity identity[ENDS];
+    struct gossip_membership *membership[ENDS]; // of the node under test, and of another one
+    uint64_t link;
+    struct gossip_links_action closed; // the latest CLOSE
+    bool marked;                       // GOSSIP_CONTROL_MEMBER said what became of the other one
+    enum gossip_member_state state;
+} two;
+
+static void take(struct node *node);
+
+// A packet from one end to the other over their link, and what follows at the other one.
+static void deliver(size_t from, const struct gossip_membership_action *action, struct node *node)
+{
+    const struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                  .now_ns = node->now_ns,
+                                                  .peer = two.identity[from].id,
+                                                  .way = GOSSIP_BY_STREAM,
+                                                  .bytes = action->bytes,
+                                                  .n_bytes = action->n_bytes};
+    struct gossip_membership_action answer;
+    uint8_t bytes[LIMIT_GOSSIP_BYTES];
+    assert_int_equal(gossip_membership_step(two.membership[1 - from], &event), BASE_OK);
+    while (from == 0 && gossip_membership_next(two.membership[OTHER], &answer))
+        if (answer.kind == GOSSIP_MEMBERSHIP_SEND) {
+            memcpy(bytes, answer.bytes, answer.n_bytes);
+            answer.bytes = bytes;
+            take(node); // the actions of an earlier step are taken first
+            deliver(OTHER, &answer, node);
+        }
+}
+
+static void take(struct node *node)
+{
+    struct gossip_control_action action;
+    uint8_t bytes[LIMIT_GOSSIP_BYTES];
+    while (next(node, GOSSIP_CONTROL_WHOLE, &action)) {
+        if (action.kind == GOSSIP_CONTROL_LINK && action.link.kind == GOSSIP_LINKS_CLOSE)
+            two.closed = action.link;
+        if (action.kind != GOSSIP_CONTROL_MEMBER)
+            continue;
+        if (action.member.kind == GOSSIP_MEMBERSHIP_CHANGED) {
+            two.marked = gossip_id_compare(&action.member.peer, &two.identity[OTHER].id) == 0;
+            two.state = action.member.state;
+        }
+        if (action.member.kind != GOSSIP_MEMBERSHIP_SEND || !two.membership[OTHER])
+            continue;
+        memcpy(bytes, action.member.bytes, action.member.n_bytes);
+        action.member.bytes = bytes;
+        deliver(0, &action.member, node);
+    }
+}
+
+static void create_two(struct node *node)
+{
+    memset(&two, 0, sizeof two);
+    *node = (struct node){.now_ns = SECOND};
+    base_rng_seed(&node->rng, 1);
+    for (size_t i = 0; i < ENDS; i++) {
+        const uint8_t key[32] = {(uint8_t)(i + 1)};
+        gossip_identity_from_seed(key, &two.identity[i]);
+        const struct gossip_membership_options members = {
+            .identity = &two.identity[i],
+            .version = {.generation = 1, .instance_id = 10 + i},
+            .name = i ? "b" : "a",
+            .addresses = {{.family = 4, .ip = {10, 0, 0, (uint8_t)(i + 1)}, .port = 7400}},
+            .n_addresses = 1,
+            .shard = GOSSIP_NO_SHARD,
+            .now_ns = node->now_ns};
+        assert_int_equal(gossip_membership_create(&members, &two.membership[i]), BASE_OK);
+        const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER,
+                                                      .now_ns = node->now_ns};
+        assert_int_equal(gossip_membership_step(two.membership[i], &timer), BASE_OK); // signs its record
+    }
+    const struct gossip_links_options links = {
+        .self = two.identity[0].id, .greeting = &node->greeting, .now_ns = node->now_ns};
+    assert_int_equal(gossip_links_create(&links, &node->links), BASE_OK);
+    const struct gossip_control_options options = {.self = two.identity[0].id,
+                                                   .links = node->links,
+                                                   .membership = two.membership[0],
+                                                   .owner = node,
+                                                   .edges = {.owner = node, .count = no_edges},
+                                                   .rng = &node->rng,
+                                                   .neighbours_most = MEMBERS,
+                                                   .look_every_ns = SECOND};
+    assert_int_equal(gossip_control_create(&options, &node->control), BASE_OK);
+    begin(node);
+    take(node);
+}
+
+static void link_up(struct node *node)
+{
+    two.link = gossip_links_accept(node->links, node->now_ns, 1, NULL);
+    tell_links(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
+                                                 .protocol = GOSSIP_PROTOCOL,
+                                                 .link = two.link,
+                                                 .peer = two.identity[OTHER].id,
+                                                 .alive = true});
+    take(node);
+    struct gossip_greeting theirs = node->greeting;
+    theirs.instance_id = 99;
+    tell_links(node, (struct gossip_links_event){
+                         .kind = GOSSIP_LINKS_GREETING, .link = two.link, .greeting = &theirs});
+    take(node);
+}
+
+static struct gossip_member_info info_of(size_t at, size_t of)
+{
+    struct gossip_member_info info;
+    assert_int_equal(gossip_membership_find(two.membership[at], &two.identity[of].id, &info), BASE_OK);
+    return info;
+}
+
+static void destroy_two(struct node *node)
+{
+    destroy(node);
+    for (size_t i = 0; i < ENDS; i++)
+        gossip_membership_destroy(two.membership[i]);
+}
+
+// Membership hears of a link, and asks over it; links and life hear what becomes of the member.
+static void links_and_members_hear_of_each_other(void **state)
+{
+    struct node node;
+    (void)state;
+    create_two(&node);
+    assert_false(gossip_control_linked(node.control, &two.identity[OTHER].id));
+    link_up(&node);
+    assert_true(gossip_control_linked(node.control, &two.identity[OTHER].id));
+    assert_true(info_of(0, OTHER).state == GOSSIP_MEMBER_ALIVE &&
+                info_of(OTHER, 0).state == GOSSIP_MEMBER_ALIVE);
+    assert_true(two.marked && two.state == GOSSIP_MEMBER_ALIVE);
+    gossip_membership_destroy(two.membership[OTHER]); // it is gone without a word
+    two.membership[OTHER] = NULL;
+    two.marked = false;
+    for (int turn = 0; turn < 4000 && two.state != GOSSIP_MEMBER_DEAD; turn++) {
+        const uint64_t due_ns = gossip_membership_deadline(two.membership[0]);
+        assert_true(gossip_control_deadline(node.control) <= due_ns);
+        node.now_ns = due_ns > node.now_ns ? due_ns : node.now_ns;
+        const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER, .now_ns = node.now_ns};
+        assert_int_equal(gossip_membership_step(two.membership[0], &timer), BASE_OK);
+        gossip_control_look(node.control, node.now_ns);
+        take(&node);
+    }
+    assert_true(two.marked && two.state == GOSSIP_MEMBER_DEAD);
+    assert_int_equal(two.closed.link, two.link);
+    assert_int_equal(two.closed.why, GOSSIP_CLOSE_SILENT);
+    assert_false(gossip_control_linked(node.control, &two.identity[OTHER].id));
+    destroy_two(&node);
+}
+
+// What the learner and the life say of this node is in its record, and goes out with it.
+static void the_own_record_follows_the_life(void **state)
+{
+    struct node node;
+    (void)state;
+    create_two(&node);
+    link_up(&node);
+    const struct gossip_life_event moved[] = {
+        {.kind = GOSSIP_LIFE_PROGRESS, .now_ns = node.now_ns, .round = 7, .step = 56, .ok = true},
+        {.kind = GOSSIP_LIFE_FETCHED, .now_ns = node.now_ns, .round = 8, .step = 64, .ok = false},
+        {.kind = GOSSIP_LIFE_LOOK, .now_ns = node.now_ns, .round = 9}};
+    for (size_t i = 0; i < 3; i++) {
+        gossip_control_live(node.control, &moved[i]);
+        assert_true(info_of(0, 0).round == 7 && info_of(0, 0).step == 56);
+        take(&node);
+    }
+    gossip_control_depart(node.control);
+    take(&node);
+    assert_true(info_of(0, 0).record->flags & GOSSIP_RECORD_LEFT);
+    assert_int_equal(info_of(OTHER, 0).state, GOSSIP_MEMBER_LEFT);
+    assert_int_equal(gossip_links_accept(node.links, node.now_ns, 1, NULL), 0);
+    destroy_two(&node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +441,8 @@ int main(void)
         cmocka_unit_test(wanted_links_are_told_only_if_they_have_changed),
         cmocka_unit_test(the_record_says_what_the_life_decides),
         cmocka_unit_test(a_node_that_departs_tells_members_then_links),
+        cmocka_unit_test(links_and_members_hear_of_each_other),
+        cmocka_unit_test(the_own_record_follows_the_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ static struct {
         uint8_t bytes[512];
     } sent[KEPT]; // since the latest take
     size_t n_sent;
+    size_t giftless; // the member that gives nothing; 0: all give
 } w;
 
 static struct gossip_merge_member member(size_t i)
@@ -91,7 +92,7 @@ static enum base_error say(size_t i, enum gossip_merge_phase phase, size_t from,
     for (size_t k = from; k < to; k++)
         keys[8 * (k - from)] = (uint8_t)(100 + k);
     message.as.merge = (struct gossip_merge_message){.phase = (uint8_t)phase,
-                                                     .gives = 1,
+                                                     .gives = i == 0 || i != w.giftless,
                                                      .hash = hash,
                                                      .keys = keys,
                                                      .keys_bytes = (uint32_t)(8 * (to - from))};
@@ -236,6 +237,238 @@ static void test_a_block_that_no_honest_node_sends_is_refused(void **state)
         .kind = GOSSIP_MERGE,
         .as.merge = {.phase = GOSSIP_MERGE_OFFERS, .keys = keys, .keys_bytes = sizeof keys}};
     assert_int_equal(gossip_merge_heard(w.merge, &w.member[2].id, &message, w.now_ns), BASE_EFORMAT);
+}
+
+static void until_it_asks_for_the_mean(size_t n)
+{
+    until_it_asks(n);
+    answer_all(GOSSIP_PART_FINAL, 4);
+    all_say(GOSSIP_MERGE_REDUCED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_MERGED), n - 1);
+}
+
+// The mean is believed no more than a part of it; a block of another size is none.
+static void test_a_mean_that_no_honest_node_sends_is_refused(void **state)
+{
+    const float value[] = {NAN, INFINITY, 1e30f, 4};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        until_it_asks_for_the_mean(3);
+        assert_int_equal(answer(first_ask(), value[i], i == 3), BASE_EFORMAT);
+        clean(NULL);
+    }
+    for (int mean = 0; mean < 2; mean++)
+        for (size_t n = 2; n < 5; n += 2) { // the blocks of two have 6 values, those of four have 3
+            mean ? until_it_asks_for_the_mean(3) : until_it_asks(3);
+            w.n = n;
+            assert_int_equal(answer(first_ask(), 4, 0), BASE_EFORMAT);
+            clean(NULL);
+        }
+}
+
+// An answer counts once, from the node that was asked, for a block of this merge.
+static void test_only_what_was_asked_for_is_taken(void **state)
+{
+    (void)state;
+    for (int mean = 0; mean < 2; mean++) {
+        struct gossip_merge_info before, after;
+        mean ? until_it_asks_for_the_mean(3) : until_it_asks(3);
+        const size_t at = first_ask();
+        const struct gossip_id asked = w.sent[at].peer;
+        struct gossip_snapshot_ask *ask = &w.sent[at].message.as.ask;
+        const struct gossip_snapshot_ask right = *ask;
+        gossip_merge_info(w.merge, &before);
+        w.sent[at].peer = w.member[asked.bytes[0] == 2 ? 2 : 1].id;
+        if (mean)
+            assert_int_equal(answer(at, NAN, 0), BASE_OK);
+        w.sent[at].peer = asked;
+        ask->snapshot++;
+        assert_int_equal(answer(at, NAN, 0), BASE_OK);
+        *ask = right;
+        ask->block = 3;
+        assert_int_equal(answer(at, NAN, 0), BASE_OK);
+        ask->block = UINT32_MAX;
+        assert_int_equal(answer(at, NAN, 0), BASE_OK);
+        gossip_merge_info(w.merge, &after);
+        assert_int_equal(after.bytes, before.bytes);
+        *ask = right;
+        assert_int_equal(answer(at, 4, 0), BASE_OK);
+        assert_int_equal(answer(at, NAN, 0), BASE_OK); // again
+        gossip_merge_info(w.merge, &after);
+        assert_int_equal(after.bytes, before.bytes + D / 3 * sizeof(float));
+        clean(NULL);
+    }
+}
+
+static enum base_error ask(size_t i, enum gossip_snapshot_part part, uint32_t block, uint64_t snapshot)
+{
+    const struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_ASK,
+                                           .as.ask = {.snapshot = snapshot, .part = part, .block = block}};
+
+    return gossip_merge_heard(w.merge, &w.member[i].id, &message, w.now_ns);
+}
+
+static size_t tells(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < w.n_sent; i++)
+        count += w.sent[i].message.kind == GOSSIP_SNAPSHOT_TELL;
+    return count;
+}
+
+// Who asks for a block that this node has gets it: its own values, or the mean of its chunk once it has that.
+// Over a link that has ended nothing is answered.
+static void test_a_node_that_asks_is_answered(void **state)
+{
+    (void)state;
+    until_it_asks(3);
+    const uint64_t snapshot = w.sent[first_ask()].message.as.ask.snapshot;
+    assert_int_equal(ask(2, GOSSIP_PART_FINAL, 2, snapshot), BASE_OK);
+    assert_int_equal(ask(2, GOSSIP_PART_FINAL, 3, snapshot), BASE_OK);     // no such block
+    assert_int_equal(ask(2, GOSSIP_PART_FINAL, 2, snapshot + 1), BASE_OK); // of another merge
+    assert_int_equal(ask(1, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);    // not yet
+    take();
+    assert_int_equal(tells(), 1);
+    const size_t at = w.sent[0].message.kind == GOSSIP_SNAPSHOT_TELL ? 0 : w.n_sent - 1;
+    const struct gossip_snapshot_tell *tell = &w.sent[at].message.as.tell;
+    assert_int_equal(gossip_id_compare(&w.sent[at].peer, &w.member[2].id), 0);
+    assert_true(tell->part == GOSSIP_PART_FINAL && tell->block == 2 &&
+                tell->values_bytes == D / 3 * sizeof(float));
+    assert_true(((const float *)(const void *)w.sent[at].bytes)[0] == 1);
+    clean(NULL);
+    until_it_asks_for_the_mean(3);
+    assert_int_equal(ask(1, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    take();
+    assert_int_equal(tells(), 1);
+    assert_true(((const float *)(const void *)w.sent[0].bytes)[0] == 3);
+    assert_int_equal(ask(1, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    assert_int_equal(ask(2, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    gossip_merge_unlinked(w.merge, &w.member[1].id, w.now_ns);
+    take();
+    assert_int_equal(tells(), 1);
+    assert_int_equal(ask(1, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK); // it has no link
+    assert_int_equal(ask(2, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    gossip_merge_finish(w.merge);
+    assert_int_equal(ask(2, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    take();
+    assert_int_equal(w.n_sent, 0);
+    assert_true(gossip_merge_deadline(w.merge) == UINT64_MAX);
+}
+
+static enum base_error offer_keys(size_t i, size_t count, size_t same)
+{
+    uint8_t keys[8 * (GOSSIP_MERGE_MOST + 1)] = {0};
+
+    for (size_t k = 0; k < count; k++)
+        keys[8 * k] = (uint8_t)(100 + k - (same && k >= same));
+    const struct gossip_message message = {
+        .kind = GOSSIP_MERGE,
+        .as.merge = {.phase = GOSSIP_MERGE_OFFERS, .keys = keys, .keys_bytes = (uint32_t)(8 * count)}};
+    return gossip_merge_heard(w.merge, &w.member[i].id, &message, w.now_ns);
+}
+
+// Up to 64 keys in their order, each once. Who says anything else is not heard again, and hears nothing.
+static void test_a_set_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    begin(3);
+    assert_int_equal(offer_keys(1, GOSSIP_MERGE_MOST, 0), BASE_OK);
+    assert_int_equal(offer_keys(2, 3, 2), BASE_EFORMAT); // one of them twice
+    assert_int_equal(offer_keys(2, 3, 2), BASE_OK);      // no more heard
+    clean(NULL);
+    begin(3);
+    assert_int_equal(offer_keys(1, GOSSIP_MERGE_MOST + 1, 0), BASE_EFORMAT);
+    take();
+    for (size_t i = 0; i < w.n_sent; i++)
+        assert_int_equal(gossip_id_compare(&w.sent[i].peer, &w.member[2].id), 0);
+    assert_true(w.n_sent > 0);
+}
+
+static uint32_t offered(void)
+{
+    uint32_t bytes = 0;
+
+    take();
+    for (size_t i = 0; i < w.n_sent; i++)
+        if (w.sent[i].message.kind == GOSSIP_MERGE)
+            bytes = w.sent[i].message.as.merge.keys_bytes;
+    return bytes;
+}
+
+// The time without a link counts from its end, however long the merge has gone on.
+static void test_a_link_that_ends_may_come_back(void **state)
+{
+    (void)state;
+    begin(3);
+    assert_int_equal(offered(), 24);
+    for (int i = 0; i < 5; i++) {
+        w.now_ns += SECOND;
+        all_say(GOSSIP_MERGE_OFFERS);
+    }
+    (void)offered();
+    w.now_ns += SECOND;
+    gossip_merge_unlinked(w.merge, &w.member[2].id, w.now_ns);
+    w.now_ns += 2 * SECOND;
+    gossip_merge_tick(w.merge, w.now_ns);
+    assert_true(offered() != 16);
+    w.now_ns += SECOND + 1;
+    gossip_merge_tick(w.merge, w.now_ns);
+    assert_int_equal(offered(), 16);
+}
+
+// However much the others talk.
+static void test_all_in_all_it_takes_sixty_times_the_patience(void **state)
+{
+    const uint64_t begin_ns = SECOND, most_ns = 60 * 9 * SECOND;
+
+    (void)state;
+    begin(2);
+    while (!gossip_merge_end(w.merge) && w.now_ns - begin_ns < 2 * most_ns) {
+        w.now_ns += SECOND;
+        assert_int_equal(say(1, GOSSIP_MERGE_AGREED, 0, 2, 0), BASE_OK);
+        gossip_merge_tick(w.merge, w.now_ns);
+    }
+    assert_int_equal(gossip_merge_end(w.merge), GOSSIP_MERGE_LATE);
+    assert_int_equal(w.now_ns - begin_ns, most_ns);
+}
+
+// Its model has not come from the training: it takes the mean, and is no part of it.
+static void test_a_node_that_gives_nothing_does_not_count(void **state)
+{
+    (void)state;
+    begin(3);
+    w.giftless = 2;
+    all_say(GOSSIP_MERGE_OFFERS);
+    all_say(GOSSIP_MERGE_AGREED);
+    take();
+    assert_int_equal(asks(GOSSIP_PART_FINAL), 1);
+    const uint64_t snapshot = w.sent[first_ask()].message.as.ask.snapshot;
+    answer_all(GOSSIP_PART_FINAL, 4);
+    struct gossip_merge_info info;
+    gossip_merge_info(w.merge, &info);
+    assert_true(info.gave == 2 && info.phase == GOSSIP_MERGE_REDUCED);
+    assert_int_equal(ask(2, GOSSIP_PART_MERGED, 0, snapshot), BASE_OK);
+    take();
+    assert_int_equal(tells(), 1);
+    for (size_t i = 0; i < w.n_sent; i++)
+        if (w.sent[i].message.kind == GOSSIP_SNAPSHOT_TELL)
+            assert_true(((const float *)(const void *)w.sent[i].bytes)[0] == 2.5f);
+}
+
+// The model may be there before the members are known.
+static void test_a_merge_waits_until_it_knows_its_members(void **state)
+{
+    (void)state;
+    prepare(3);
+    assert_int_equal(gossip_merge_begin(w.merge, w.own, true, w.now_ns), BASE_OK);
+    take();
+    assert_int_equal(w.n_sent, 0);
+    gossip_merge_members(w.merge, w.member, 3, w.now_ns);
+    take();
+    assert_int_equal(w.n_sent, 2);
 }
 
 static void test_a_death_begins_another_attempt_with_those_that_are_left(void **state)
@@ -428,6 +661,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_from_the_offer_to_the_model_of_all),
         TEST(test_a_block_that_no_honest_node_sends_is_refused),
+        TEST(test_a_mean_that_no_honest_node_sends_is_refused),
+        TEST(test_only_what_was_asked_for_is_taken),
+        TEST(test_a_node_that_asks_is_answered),
+        TEST(test_a_set_that_is_none_is_refused),
+        TEST(test_a_link_that_ends_may_come_back),
+        TEST(test_all_in_all_it_takes_sixty_times_the_patience),
+        TEST(test_a_node_that_gives_nothing_does_not_count),
+        TEST(test_a_merge_waits_until_it_knows_its_members),
         TEST(test_a_death_begins_another_attempt_with_those_that_are_left),
         TEST(test_a_node_that_holds_the_mean_agrees_to_no_other),
         TEST(test_the_mean_that_one_node_holds_comes_before_another_attempt),
