@@ -118,10 +118,16 @@ void node_loop_tell_joining(struct node_loop *loop);
 void node_loop_make_token(struct node_loop *loop); // a fresh one, into node.dir
 // A POST of "key=value"; `owner` is the loop.
 void node_loop_set(void *owner, const char *token, const char *assignment, struct node_http_answer *answer);
+
+// loop_settings.c
 void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_action *action);
 // Those of the process that is resumed.
 enum base_error node_loop_read_settings(const struct node_loop *loop, struct gossip_life_options *options,
                                         struct base_reason *why) BASE_CHECK;
+
+// A value for people; NAN: as this node is configured.
+void node_loop_value_text(const struct node_loop *loop, enum gossip_setting_kind kind, double value,
+                          char out[32]);
 
 // loop_bind.c: all ports, or none.
 struct node_ports {

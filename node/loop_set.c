@@ -1,4 +1,4 @@
-// `p2pml set`: changes of settings that come in over HTTP, and those that this node takes from the cluster.
+// `p2pml set`: changes of settings that come in over HTTP.
 // Who may read node.dir may change them: the token that a request needs is in a file there.
 #include "base/file.h"
 #include "base/log.h"
@@ -6,15 +6,12 @@
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
 #include "node/store/modes.h"
-#include "node/store/settings.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #define PATH_BYTES 4096u
 
@@ -49,13 +46,6 @@ static bool is_token(const struct node_loop *loop, const char *found)
 
 // -- what people read
 
-static void value_text(const struct node_loop *loop, enum gossip_setting_kind kind, double value,
-                       char out[32])
-{
-    const double initial = node_change_initial(loop->options.config, kind);
-    snprintf(out, 32, "%g", isnan(value) ? initial : value);
-}
-
 static void tell(struct node_http_answer *answer, int status, const char *format, ...) BASE_PRINTF(3, 4);
 static void tell(struct node_http_answer *answer, int status, const char *format, ...)
 {
@@ -72,8 +62,8 @@ static void tell_set(const struct node_loop *loop, enum gossip_setting_kind kind
 {
     const struct gossip_setting *setting = gossip_life_setting(loop->life, kind);
     char value[32], before[32];
-    value_text(loop, kind, setting->value, value);
-    value_text(loop, kind, setting->before, before);
+    node_loop_value_text(loop, kind, setting->value, value);
+    node_loop_value_text(loop, kind, setting->before, before);
     tell(answer, 200,
          "%s: %s instead of %s from round %" PRIu64 " on, on all nodes; this one is at round %" PRIu64 "\n",
          node_change_key(kind), value, before, setting->round, loop->progress.round);
@@ -123,55 +113,4 @@ void node_loop_set(void *owner, const char *token, const char *assignment, struc
         node_loop_live(loop, event);
         tell_answer(loop, event.setting_kind, answer);
     }
-}
-
-// -- what the life takes
-
-static void keep(const struct node_loop *loop)
-{
-    struct gossip_setting settings[GOSSIP_SETTINGS];
-    struct base_reason why = {""};
-    for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
-        settings[kind] = *gossip_life_setting(loop->life, (enum gossip_setting_kind)kind);
-    if (node_settings_write(loop->options.config->node.dir, settings, &why))
-        base_log(BASE_LOG_ERROR, "set", "a resumed node will have to hear of it again: %s", why.text);
-}
-
-void node_loop_take_setting(struct node_loop *loop, const struct gossip_life_action *action)
-{
-    const struct gossip_setting *setting = &action->setting;
-    const uint64_t now = loop->progress.round;
-    const bool late = now >= setting->round && loop->progress.own_rounds > 0; // else it has not begun
-    const char *key = node_change_key(action->setting_kind);
-    char value[32], before[32];
-    keep(loop);
-    value_text(loop, action->setting_kind, setting->value, value);
-    value_text(loop, action->setting_kind, setting->before, before);
-    if (loop->options.program)
-        base_log(BASE_LOG_WARN, "set",
-                 "the cluster changes %s to %s at round %" PRIu64
-                 ": the program that trains here chooses it itself; change it there",
-                 key, value, setting->round);
-    else if (!late)
-        base_log(BASE_LOG_INFO, "set", "%s: %s instead of %s from round %" PRIu64 " on", key, value, before,
-                 setting->round);
-    else
-        base_log(BASE_LOG_WARN, "set",
-                 "%s: %s instead of %s from round %" PRIu64 " on; this node hears of it at round %" PRIu64
-                 ", too late, and takes it at once",
-                 key, value, before, setting->round, now);
-}
-
-enum base_error node_loop_read_settings(const struct node_loop *loop, struct gossip_life_options *options,
-                                        struct base_reason *why)
-{
-    const char *directory = loop->options.config->node.dir;
-    if (options->resumed)
-        return node_settings_read(directory, options->settings, why);
-    memset(options->settings, 0, sizeof options->settings); // those of an earlier training do not count
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/settings", directory);
-    if (unlink(path) && errno != ENOENT && errno != ENOTDIR)
-        return base_fail(why, BASE_EIO, "%s: %s", path, strerror(errno));
-    return BASE_OK;
 }

@@ -115,11 +115,12 @@ class Set(ClusterTest):
         nodes = self.begin()
         for node in nodes:
             node.wait_rows(40)
-        calls = [subprocess.Popen([P2PML, "set", "train.rate", value, self.address(node)], stdout=subprocess.PIPE, text=True)
-                 for node, value in zip(nodes, ("0.02", "0.03"))]
-        said = [call.communicate(timeout=120)[0] for call in calls]
-        rounds = [int(r) for text in said for r in re.findall(r"from round (\d+) on", text)]
-        self.assertTrue(rounds, said)
+        def call():  # until they have trained for some seconds
+            calls = [subprocess.Popen([P2PML, "set", "train.rate", value, self.address(node)], stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True) for node, value in zip(nodes, ("0.02", "0.03"))]
+            said = [call.communicate(timeout=120)[0] for call in calls]
+            return [int(r) for text in said for r in re.findall(r"from round (\d+) on", text)]
+        rounds = wait_until(call, "an answer")
         for node in nodes:
             self.wait_round(node, max(rounds) + 5)
         rates = self.rates(nodes)
