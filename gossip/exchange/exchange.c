@@ -93,7 +93,8 @@ static enum base_error on_link_up(struct gossip_exchange *exchange, const struct
     return BASE_OK;
 }
 
-// The link may go on: another view, or a fetch, ends the edge. Then a request that waits here gets its answer.
+// The link may go on: another view, or a fetch, ends the edge. Then a request that waits here gets its
+// answer.
 static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *edge, bool unmet,
                          struct gossip_exchange_actions *actions)
 {

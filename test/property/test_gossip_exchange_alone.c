@@ -337,8 +337,8 @@ static void test_a_far_neighbour_that_is_behind_is_heard_before_the_deadline(voi
     net_destroy(net);
 }
 
-// Node 1's request waits at node 0, which is behind, when node 0's view loses the edge for a moment. Node 1 hears
-// so and asks again.
+// Node 1's request waits at node 0, which is behind, when node 0's view loses the edge for a moment. Node 1
+// hears so and asks again.
 static void test_a_request_that_waits_is_declined_when_its_edge_goes(void **state)
 {
     struct net *net = net_of(2, net_seed(943));
