@@ -518,8 +518,8 @@ static struct gossip_pace_next wait_for_any(const struct gossip_pace *pace)
         if (!first || peer->sent_ns < first->sent_ns)
             first = peer;
     }
-    BASE_ASSERT(
-        first); // a live edge that is not free has a request out, was refused, or waits for a loose one
+    // A live edge that is not free has a request out, was refused, or waits for a loose one.
+    BASE_ASSERT(first);
     return pace->now_ns < until_ns ? wait_for(GOSSIP_PACE_FOR_ANSWER, first, until_ns) : go_on;
 }
 

@@ -1,6 +1,5 @@
-// One frozen copy of the vectors, which any number of joiners read, and the asks that wait for it. The copy
-// is made at a round boundary, where all vectors belong to the same moment, and is freed when it is no longer
-// read.
+// One frozen copy of the vectors, which any number of joiners read, and the asks that wait for it. The owner
+// says of what and when it is made; it is freed when it is no longer read.
 #include "gossip/snapshot/blocks.h"
 #include "gossip/snapshot/snapshot.h"
 

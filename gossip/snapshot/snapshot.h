@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 // The values for options that all owners use.
-#define GOSSIP_SNAPSHOT_PATIENCE_NS 5000000000ull  // a donor answers at its next round boundary
+#define GOSSIP_SNAPSHOT_PATIENCE_NS 5000000000ull  // a donor answers at once, if it has a model
 #define GOSSIP_SNAPSHOT_STARVE_NS   20000000000ull // patience_ns for each of four donors in turn
 
 struct gossip_snapshot_vectors {
