@@ -304,8 +304,8 @@ static void test_only_what_was_asked_for_is_taken(void **state)
 
 static enum base_error ask(size_t i, enum gossip_snapshot_part part, uint32_t block, uint64_t snapshot)
 {
-    const struct gossip_message message = {.kind = GOSSIP_SNAPSHOT_ASK,
-                                           .as.ask = {.snapshot = snapshot, .part = (uint8_t)part, .block = block}};
+    const struct gossip_message message = {
+        .kind = GOSSIP_SNAPSHOT_ASK, .as.ask = {.snapshot = snapshot, .part = (uint8_t)part, .block = block}};
 
     return gossip_merge_heard(w.merge, &w.member[i].id, &message, w.now_ns);
 }
