@@ -143,10 +143,7 @@ static void start_beside_a_narrow_link(uint64_t seed, double *rate, unsigned *su
 
     member_net_create(&net, MEMBERS, seed);
     net.narrow = (struct member_net_narrow){.node = SLOW, .bytes_per_s = 8000, .queue_ns = 200 * MILLISECOND};
-    for (size_t i = 0; i < MEMBERS; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < MEMBERS; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, MEMBERS);
     for (unsigned i = 0; i < SECONDS * 4; i++) {
         member_net_occupy(&net, 1500);
         member_net_run(&net, SECOND / 4);

@@ -299,12 +299,17 @@ bool member_net_agrees(const struct member_net *net)
     return true;
 }
 
+void member_net_start_first(struct member_net *net, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        member_net_start(net, i, 1);
+    for (size_t i = 1; i < count; i++)
+        member_net_join(net, i, 0);
+}
+
 void member_net_start_all(struct member_net *net)
 {
-    for (size_t i = 0; i < net->count; i++)
-        member_net_start(net, i, 1);
-    for (size_t i = 1; i < net->count; i++)
-        member_net_join(net, i, 0);
+    member_net_start_first(net, net->count);
     for (int i = 0; i < 200 && !member_net_agrees(net); i++)
         member_net_run(net, 100 * MILLISECOND_NS);
 }

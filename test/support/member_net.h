@@ -60,6 +60,7 @@ void member_net_occupy(struct member_net *net, size_t bytes); // of others, on t
 void member_net_step(struct member_net *net, size_t node, const struct gossip_membership_event *event);
 // All running nodes that are connected consider each other alive and have the same view.
 bool member_net_agrees(const struct member_net *net);
+void member_net_start_first(struct member_net *net, size_t count); // starts these, joins through node 0
 void member_net_start_all(
     struct member_net *net); // starts all, joins through node 0, and runs until they agree
 

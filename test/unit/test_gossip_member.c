@@ -164,10 +164,7 @@ static void a_member_known_only_from_others_has_not_answered(void **s)
 {
     (void)s;
     member_net_create(&net, 5, seed());
-    for (size_t i = 0; i < 4; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < 4; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, 4);
     member_net_run(&net, 5 * SECOND);
     member_net_start(&net, 4, 1);
     net.cut[4][3] = true; // node 3 sends to it, but gets no question
@@ -476,10 +473,7 @@ static void a_member_that_is_not_allowed_is_unknown(void **s)
     struct gossip_allow_list list = {.ids = ids, .count = 3};
     for (size_t i = 0; i < 3; i++)
         net.nodes[i].options.allow = &list;
-    for (size_t i = 0; i < 4; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < 4; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, 4);
     member_net_run(&net, 5 * SECOND);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(totals(i).alive, 3);

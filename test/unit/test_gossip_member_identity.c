@@ -361,10 +361,7 @@ static void a_death_that_others_reported_is_confirmed(void **s)
 {
     (void)s;
     member_net_create(&net, 5, seed());
-    for (size_t i = 0; i < 4; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < 4; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, 4);
     member_net_run(&net, 10 * SECOND);
     member_net_kill(&net, 3, true);
     member_net_run(&net, 60 * SECOND);
@@ -427,10 +424,7 @@ static void of_two_with_one_identity_the_second_stops(void **s)
 {
     (void)s;
     member_net_create(&net, 6, seed());
-    for (size_t i = 0; i < 5; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < 5; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, 5);
     member_net_run(&net, 20 * SECOND);
     assert_true(member_net_agrees(&net));
     struct member_net_node *copy = &net.nodes[5]; // as if a directory had been copied

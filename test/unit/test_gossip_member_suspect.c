@@ -397,10 +397,7 @@ static void a_new_member_begins_without_credit(void **s)
 {
     (void)s;
     member_net_create(&net, 5, seed());
-    for (size_t i = 0; i < 4; i++)
-        member_net_start(&net, i, 1);
-    for (size_t i = 1; i < 4; i++)
-        member_net_join(&net, i, 0);
+    member_net_start_first(&net, 4);
     member_net_run(&net, 100 * SECOND);
     struct gossip_membership *m = net.nodes[0].membership;
     struct member *new = NULL;

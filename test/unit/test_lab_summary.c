@@ -434,26 +434,37 @@ static void a_node_whose_record_was_cut_off_did_not_idle(void **state)
     assert_null(lab_trouble_text(&w->cluster));
 }
 
-static void a_summary_that_is_not_there_is_not_named(void **state)
+// The table of a summary after `change`.
+static char *table_of(struct world *w, void (*change)(struct lab_summary *summary))
 {
-    struct world *w = *state;
     struct lab_summary summary;
+    struct lab_history histories[LAB_NODES_MAX];
     char *table = NULL;
     size_t bytes;
     give_rows(w);
     free(summary_text(w, &summary, &table));
     free(table);
-    struct lab_history histories[LAB_NODES_MAX];
     lab_histories_read(&w->cluster, histories);
     summary.histories = histories;
-    summary.unwritten = true;
+    change(&summary);
     FILE *out = open_memstream(&table, &bytes);
     assert_non_null(out);
     lab_summary_print(&summary, out);
     fclose(out);
+    lab_histories_free(histories);
+    return table;
+}
+
+static void is_unwritten(struct lab_summary *summary)
+{
+    summary->unwritten = true;
+}
+
+static void a_summary_that_is_not_there_is_not_named(void **state)
+{
+    char *table = table_of(*state, is_unwritten);
     expect(table, "/summary.json could not be written");
     assert_null(strstr(table, "all numbers are in"));
-    lab_histories_free(histories);
     free(table);
 }
 
@@ -491,26 +502,16 @@ static void a_model_that_knows_nothing_is_named(void **state)
         "the averaged model is no better than one that knows nothing: loss 0.75, that one's is 0.6931");
 }
 
+static void is_of_two(struct lab_summary *summary)
+{
+    summary->average.nodes = 2;
+}
+
 static void a_mean_of_some_models_says_so(void **state)
 {
-    struct world *w = *state;
-    struct lab_summary summary;
-    char *table = NULL, *again = NULL;
-    size_t bytes;
-    give_rows(w);
-    free(summary_text(w, &summary, &table));
+    char *table = table_of(*state, is_of_two);
+    expect(table, "averaged model                87.50%     0.5000  the mean of 2 of 3 models");
     free(table);
-    struct lab_history histories[LAB_NODES_MAX];
-    lab_histories_read(&w->cluster, histories);
-    summary.histories = histories;
-    summary.average.nodes = 2;
-    FILE *out = open_memstream(&again, &bytes);
-    assert_non_null(out);
-    lab_summary_print(&summary, out);
-    fclose(out);
-    expect(again, "averaged model                87.50%     0.5000  the mean of 2 of 3 models");
-    lab_histories_free(histories);
-    free(again);
 }
 
 static void events_are_listed_with_their_effects(void **state)
