@@ -5,7 +5,7 @@
 #include "node/config/change.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,18 +13,16 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define PATH_BYTES 4096u
-
 // -- the token
 
 void node_loop_make_token(struct node_loop *loop)
 {
     uint8_t chance[NODE_TOKEN_BYTES / 2];
-    char path[PATH_BYTES];
+    char path[NODE_PATH_BYTES];
     struct base_reason why = {""};
     loop->directory = realpath(loop->options.config->node.dir, NULL);
-    const int used = snprintf(path, sizeof path, "%s/token", loop->options.config->node.dir);
-    if (used < 0 || (size_t)used >= sizeof path || getrandom(chance, sizeof chance, 0) != sizeof chance)
+    if (node_place_path(loop->options.config->node.dir, "token", path, &why) ||
+        getrandom(chance, sizeof chance, 0) != sizeof chance)
         return;
     for (size_t i = 0; i < sizeof chance; i++)
         snprintf(loop->token + 2 * i, 3, "%02x", chance[i]);
@@ -38,10 +36,12 @@ void node_loop_make_token(struct node_loop *loop)
 // Takes as long for every wrong token of that length.
 static bool is_token(const struct node_loop *loop, const char *found)
 {
-    unsigned differs = strlen(found) != NODE_TOKEN_BYTES || loop->token[0] == '\0';
-    for (size_t i = 0; !differs && i < NODE_TOKEN_BYTES; i++)
-        differs |= (unsigned)(found[i] ^ loop->token[i]) << 8;
-    return !differs;
+    unsigned differs = 0;
+    if (loop->token[0] == '\0' || strlen(found) != NODE_TOKEN_BYTES)
+        return false;
+    for (size_t i = 0; i < NODE_TOKEN_BYTES; i++)
+        differs |= (unsigned char)(found[i] ^ loop->token[i]);
+    return differs == 0;
 }
 
 // -- what people read

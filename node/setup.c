@@ -10,7 +10,7 @@
 #include "node/store/checkpoint.h"
 #include "node/store/checkpoint_files.h"
 #include "node/store/model_file.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -27,15 +27,6 @@
 #define LEAST_JOURNAL (64ull << 20)         // bytes
 #define BESIDE_NS     (2 * NODE_SECOND_NS)  // how long the last checkpoint waits for one under way
 #define RESCUE_NS     (30 * NODE_SECOND_NS) // ... and how long it may continue if the last one fails
-
-enum base_error node_setup_path(const struct node_config *config, const char *name,
-                                char path[NODE_PATH_BYTES], struct base_reason *why)
-{
-    int used = snprintf(path, NODE_PATH_BYTES, "%s/%s", config->node.dir, name);
-    if (used < 0 || (size_t)used >= NODE_PATH_BYTES)
-        return base_fail(why, BASE_ELIMIT, "node.dir: the path is too long");
-    return BASE_OK;
-}
 
 // Removes what a killed process left half-written. The directory may hold other files, too.
 static void sweep(const char *directory)
@@ -54,7 +45,7 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
     enum base_error error = base_directory_make(s->config->node.dir, NODE_DIRECTORY_MODE, why);
     if (error)
         return base_fail_context(why, error, "node.dir");
-    error = node_setup_path(s->config, "lock", path, why);
+    error = node_place_path(s->config->node.dir, "lock", path, why);
     if (error)
         return error;
     s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -83,7 +74,7 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
     if (configured[0])
         snprintf(path, sizeof path, "%s", configured);
     else
-        error = node_setup_path(s->config, "identity", path, why);
+        error = node_place_path(s->config->node.dir, "identity", path, why);
     if (!error)
         error = gossip_identity_load(path, &s->identity, why);
     if (error == BASE_ENOTFOUND)
@@ -373,9 +364,9 @@ static size_t largest_message(size_t parameters, bool blob)
 static enum base_error take_start(struct node_setup *s, struct base_reason *why)
 {
     struct timespec now;
-    enum base_error error = node_setup_path(s->config, "boot", s->starts_path, why);
+    enum base_error error = node_place_path(s->config->node.dir, "boot", s->starts_path, why);
     if (!error)
-        error = node_setup_path(s->config, "events.jsonl", s->events_path, why);
+        error = node_place_path(s->config->node.dir, "events.jsonl", s->events_path, why);
     if (error)
         return error;
     if (getrandom(&s->instance_id, sizeof s->instance_id, 0) != (ssize_t)sizeof s->instance_id)
@@ -461,7 +452,7 @@ static enum base_error make_all(struct node_setup *s, const struct node_setup_op
         error = make_exchange(s, file, why);
     node_safetensors_free(file);
     if (!error)
-        error = node_setup_path(s->config, "metrics.jsonl", path, why);
+        error = node_place_path(s->config->node.dir, "metrics.jsonl", path, why);
     if (!error)
         error = node_metrics_open(path, s->name, line_bounds(s->config), &s->metrics, why);
     if (!error && !(s->rounds = node_rounds_create()))

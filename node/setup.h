@@ -15,13 +15,12 @@
 #include "node/store/keeper.h"
 #include "node/store/metrics.h"
 #include "node/store/model_file.h"
+#include "node/store/place.h"
 #include "node/store/rounds.h"
 #include "node/store/starts.h"
 #include "node/store/tensorboard.h"
 #include "topology/topology.h"
 #include "train/trainer.h"
-
-#define NODE_PATH_BYTES 4096u
 
 struct gossip_rounds_options;
 
@@ -82,9 +81,6 @@ enum base_error node_setup_training(struct node_setup *setup, void *context,
                                     struct base_reason *why) BASE_CHECK;
 enum base_error node_setup_create(const struct node_config *config, const struct node_setup_options *options,
                                   struct node_setup *setup, struct base_reason *why) BASE_CHECK;
-// <node.dir>/<name>. BASE_ELIMIT.
-enum base_error node_setup_path(const struct node_config *config, const char *name,
-                                char path[NODE_PATH_BYTES], struct base_reason *why) BASE_CHECK;
 void node_setup_destroy(struct node_setup *setup);
 // Callbacks for node_worker_options, with the setup as their context. The last checkpoint is written at once,
 // the others beside training. One that is due while the previous one is still being written is skipped, with

@@ -114,7 +114,7 @@ enum base_error node_setup_model_file(struct node_setup *s, struct base_reason *
 {
     char path[NODE_PATH_BYTES];
     struct node_model_file file = {.spec = *train_model_spec(s->model), .about = s->about};
-    enum base_error error = node_setup_path(s->config, NODE_MODEL_LAST, path, why);
+    enum base_error error = node_place_path(s->config->node.dir, NODE_MODEL_LAST, path, why);
     if (error)
         return error;
     snprintf(file.about.origin, sizeof file.about.origin, "node %s, step %llu", s->name,

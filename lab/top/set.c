@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "lab/top/fetch.h"
+#include "node/config/config.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -43,8 +44,10 @@ static enum base_error read_token(const char *directory, char token[TOKEN_BYTES 
 // A page elsewhere does not choose a file of this host.
 static bool is_here(const char *address)
 {
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
-           strncmp(address, "[::1]:", 6) == 0;
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    struct base_reason ignored;
+    return !node_address_parse(address, host, &port, &ignored) && node_address_is_loopback(host);
 }
 
 // malloc'ed; NULL: not known.

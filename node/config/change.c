@@ -56,7 +56,7 @@ enum base_error node_change_parse(const char *assignment, enum gossip_setting_ki
 
     enum base_error error = node_schema_defaults(&node_config_schema, &config, why);
     if (!error)
-        error = node_schema_assign(&node_config_schema, "set", assignment, &config, why);
+        error = node_schema_assign(&node_config_schema, "KEY VALUE", assignment, &config, why);
     while (found < GOSSIP_SETTINGS && !is_of(assignment, keys[found]))
         found++;
     if (!error && found == GOSSIP_SETTINGS)

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "gossip/session/identity.h"
 #include "node/store/checkpoint_files.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

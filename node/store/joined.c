@@ -1,29 +1,20 @@
 #include "node/store/joined.h"
 #include "base/file.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define JOINED_MAX 65536u
-#define PATH_BYTES 4096u
-
-static enum base_error path_of(const char *directory, char path[PATH_BYTES], struct base_reason *why)
-{
-    const int used = snprintf(path, PATH_BYTES, "%s/joined", directory);
-    if (used < 0 || (size_t)used >= PATH_BYTES)
-        return base_fail(why, BASE_ELIMIT, "node.dir: the path is too long");
-    return BASE_OK;
-}
 
 enum base_error node_joined_read(const char *directory, char **text, struct base_reason *why)
 {
-    char path[PATH_BYTES];
+    char path[NODE_PATH_BYTES];
     uint8_t *data = NULL;
     size_t bytes = 0;
     *text = NULL;
-    enum base_error error = path_of(directory, path, why);
+    enum base_error error = node_place_path(directory, "joined", path, why);
     if (error)
         return error;
     error = base_file_read_regular(path, JOINED_MAX, &data, &bytes, why);
@@ -71,9 +62,9 @@ static void add_earlier(char *out, const char *lines, const char *earlier)
 enum base_error node_joined_write(const char *directory, const char *reason, const char *lines,
                                   const char *earlier, struct base_reason *why)
 {
-    char path[PATH_BYTES], head[400];
+    char path[NODE_PATH_BYTES], head[400];
     const int used = snprintf(head, sizeof head, "# %.390s\n", reason);
-    enum base_error error = path_of(directory, path, why);
+    enum base_error error = node_place_path(directory, "joined", path, why);
     if (error)
         return error;
     char *kept = calloc(1, earlier ? strlen(earlier) + 1 : 1);

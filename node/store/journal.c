@@ -4,7 +4,7 @@
 #include "base/cursor.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

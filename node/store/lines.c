@@ -2,7 +2,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 
 #include <errno.h>
 #include <fcntl.h>

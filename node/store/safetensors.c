@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/limits.h"
 #include "node/store/digest.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>

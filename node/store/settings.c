@@ -1,22 +1,13 @@
 #include "node/store/settings.h"
 
 #include "base/file.h"
-#include "node/store/modes.h"
+#include "node/store/place.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SETTINGS_MAX 4096u
-#define PATH_BYTES   4096u
-
-static enum base_error path_of(const char *directory, char path[PATH_BYTES], struct base_reason *why)
-{
-    const int used = snprintf(path, PATH_BYTES, "%s/settings", directory);
-    if (used < 0 || (size_t)used >= PATH_BYTES)
-        return base_fail(why, BASE_ELIMIT, "node.dir: the path is too long");
-    return BASE_OK;
-}
 
 // One line, "nan" before a first change. False: it is not one.
 static bool take_line(const char *line, struct gossip_setting settings[GOSSIP_SETTINGS])
@@ -36,11 +27,11 @@ static bool take_line(const char *line, struct gossip_setting settings[GOSSIP_SE
 enum base_error node_settings_read(const char *directory, struct gossip_setting settings[GOSSIP_SETTINGS],
                                    struct base_reason *why)
 {
-    char path[PATH_BYTES], text[SETTINGS_MAX + 1], *rest = text;
+    char path[NODE_PATH_BYTES], text[SETTINGS_MAX + 1], *rest = text;
     uint8_t *data = NULL;
     size_t bytes = 0;
     memset(settings, 0, GOSSIP_SETTINGS * sizeof *settings);
-    enum base_error error = path_of(directory, path, why);
+    enum base_error error = node_place_path(directory, "settings", path, why);
     if (!error)
         error = base_file_read_regular(path, SETTINGS_MAX, &data, &bytes, why);
     if (error)
@@ -61,9 +52,9 @@ enum base_error node_settings_write(const char *directory,
                                     const struct gossip_setting settings[GOSSIP_SETTINGS],
                                     struct base_reason *why)
 {
-    char path[PATH_BYTES], text[SETTINGS_MAX];
+    char path[NODE_PATH_BYTES], text[SETTINGS_MAX];
     size_t used = 0;
-    enum base_error error = path_of(directory, path, why);
+    enum base_error error = node_place_path(directory, "settings", path, why);
     if (error)
         return error;
     for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
