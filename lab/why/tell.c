@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#define YEAR_10000 253402300800.0
 #define SHORT_S    0.0005 // shorter waits are not named
 #define SET_BACK_S 1.0    // of a clock; a small correction moves hardly an event
 
@@ -58,8 +59,13 @@ static void put_node(FILE *out, const struct why_story *story, const char *id)
     put(out, name_of(story, id, name));
 }
 
+// A page may send a row without a time, or with any.
 static void put_time(FILE *out, double unix_s, const char *format)
 {
+    if (!(unix_s >= 0 && unix_s < YEAR_10000)) {
+        fputs("an unknown time", out);
+        return;
+    }
     const time_t seconds = (time_t)floor(unix_s);
     struct tm parts;
     char day[64] = "";

@@ -339,7 +339,11 @@ static void wrong_answers_of_a_page(void **state)
                             "\"met_count\":{},\"partner\":1}],\"events\":{},\"names\":[],\"wait\":[],"
                             "\"events_from\":\"x\"}"),
                      7);
-    has(text, "round 7");
+    has(text, "round 7 (step 0) ended at an unknown time");
+    free(text);
+    text = told_of_page(
+        strdup("{\"rows\":[{\"round\":7,\"state\":\"training\",\"time\":1e300}],\"wait\":{}}"), 7);
+    has(text, "an unknown time");
     free(text);
 }
 
