@@ -20,6 +20,15 @@ static inline int gossip_id_compare(const struct gossip_id *a, const struct goss
     return memcmp(a->bytes, b->bytes, GOSSIP_ID_BYTES);
 }
 
+// The beginning of an id, for messages that need not carry all of it.
+static inline uint64_t gossip_id_beginning(const struct gossip_id *id)
+{
+    uint64_t beginning = 0;
+    for (unsigned i = 0; i < 8; i++)
+        beginning |= (uint64_t)id->bytes[i] << 8 * i;
+    return beginning;
+}
+
 // The place of `id`, or the place at which to insert it, among `count` rows of `bytes` bytes, which begin
 // with their id and are in ascending order.
 static inline size_t gossip_id_place(const struct gossip_id *id, const void *rows, size_t count, size_t bytes,

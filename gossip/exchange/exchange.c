@@ -68,6 +68,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, const struct
     case GOSSIP_SNAPSHOT_TELL:
     case GOSSIP_STATISTICS:
     case GOSSIP_MERGE:
+    case GOSSIP_RELAY:
         break;
     }
     return BASE_EFORMAT;

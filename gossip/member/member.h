@@ -111,6 +111,9 @@ void gossip_membership_addresses(struct gossip_membership *membership, const str
 // The round at which this node stops; 0: it does not, or no longer. Also sets or clears
 // GOSSIP_RECORD_STOPPING.
 void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t round);
+// How others reach this node: GOSSIP_WAY_*, and the relays that it keeps links to.
+void gossip_membership_ways(struct gossip_membership *membership, uint8_t ways, const uint64_t *relays,
+                            size_t count);
 // The latest change of a setting that this node knows of.
 void gossip_membership_setting(struct gossip_membership *membership, enum gossip_setting_kind kind,
                                const struct gossip_setting *setting);

@@ -122,6 +122,25 @@ static bool read_settings(struct base_reader *reader, struct gossip_setting *set
     return true;
 }
 
+static void write_ways(const struct gossip_record *record, struct base_writer *writer)
+{
+    base_write_u8(writer, record->ways);
+    base_write_u8(writer, record->n_relays);
+    for (size_t i = 0; i < record->n_relays; i++)
+        base_write_u64(writer, record->relays[i]);
+}
+
+static bool read_ways(struct base_reader *reader, struct gossip_record *record)
+{
+    record->ways = base_read_u8(reader);
+    record->n_relays = base_read_u8(reader);
+    if ((record->ways & ~GOSSIP_WAYS) || record->n_relays > GOSSIP_RECORD_RELAYS)
+        return false;
+    for (size_t i = 0; i < record->n_relays; i++)
+        record->relays[i] = base_read_u64(reader);
+    return true;
+}
+
 // Everything but the signature.
 static void write_signed_part(const struct gossip_record *record, struct base_writer *writer)
 {
@@ -147,6 +166,7 @@ static void write_signed_part(const struct gossip_record *record, struct base_wr
         base_write_u8(writer, 0);
     else
         write_address(&record->pages, writer);
+    write_ways(record, writer);
     write_settings(record->settings, writer);
 }
 
@@ -230,7 +250,8 @@ enum base_error gossip_record_read(struct base_reader *reader, struct gossip_rec
     for (size_t i = 0; i < read.n_addresses; i++)
         if (!read_address(reader, false, &read.addresses[i]))
             return BASE_EFORMAT;
-    if (!read_address(reader, true, &read.pages) || !read_settings(reader, read.settings))
+    if (!read_address(reader, true, &read.pages) || !read_ways(reader, &read) ||
+        !read_settings(reader, read.settings))
         return BASE_EFORMAT;
     take(reader, read.signature, sizeof read.signature);
     if (reader->failed)

@@ -21,8 +21,13 @@
 // The same bit of a node that counts and has not begun: it begins when all others are ready, too.
 #define GOSSIP_RECORD_READY GOSSIP_RECORD_PAUSED
 #define GOSSIP_RECORD_FLAGS 191u
-#define GOSSIP_NO_SLOT      UINT32_MAX
-#define GOSSIP_NO_SHARD     UINT32_MAX
+// How others reach it.
+#define GOSSIP_WAY_REACHABLE 1u // somebody has called it, from outside of its router if it has one
+#define GOSSIP_WAY_RELAYS    2u // it forwards streams of others
+#define GOSSIP_WAYS          3u
+#define GOSSIP_RECORD_RELAYS 2u // of a node that is not REACHABLE
+#define GOSSIP_NO_SLOT       UINT32_MAX
+#define GOSSIP_NO_SHARD      UINT32_MAX
 
 struct gossip_address {
     uint8_t family; // 4 or 6
@@ -55,6 +60,9 @@ struct gossip_record {
     uint8_t n_addresses;         // 1..LIMIT_ADDRESSES
     struct gossip_address addresses[LIMIT_ADDRESSES];
     struct gossip_address pages; // of its HTTP port; family 0: none; an ip of zeros: at any of `addresses`
+    uint8_t ways;                // GOSSIP_WAY_*
+    uint8_t n_relays;            // 0..GOSSIP_RECORD_RELAYS
+    uint64_t relays[GOSSIP_RECORD_RELAYS];           // gossip_id_beginning of members that it keeps links to
     struct gossip_setting settings[GOSSIP_SETTINGS]; // the latest changes that it knows of
     uint8_t signature[64];
 };
@@ -96,6 +104,6 @@ void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct bas
 enum base_error gossip_suspicion_read(struct base_reader *reader,
                                       struct gossip_suspicion *suspicion) BASE_CHECK;
 #define GOSSIP_SUSPICION_BYTES  (32u + 32u + 20u + 1u + 64u)
-#define GOSSIP_RECORD_BYTES_MAX 416u
+#define GOSSIP_RECORD_BYTES_MAX 434u
 
 #endif

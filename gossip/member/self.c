@@ -33,6 +33,9 @@ static void take_wanted(struct gossip_membership *m)
     record->stop_round = m->wanted.stop_round;
     record->n_addresses = m->wanted.n_addresses;
     memcpy(record->addresses, m->wanted.addresses, sizeof record->addresses);
+    record->ways = m->wanted.ways;
+    record->n_relays = m->wanted.n_relays;
+    memcpy(record->relays, m->wanted.relays, sizeof record->relays);
     memcpy(record->settings, m->wanted.settings, sizeof record->settings);
 }
 
@@ -206,6 +209,19 @@ void gossip_membership_stop_at(struct gossip_membership *m, uint64_t round)
     m->wanted.flags = (uint8_t)(m->wanted.flags & ~GOSSIP_RECORD_STOPPING);
     if (round != 0)
         m->wanted.flags |= GOSSIP_RECORD_STOPPING;
+}
+
+void gossip_membership_ways(struct gossip_membership *m, uint8_t ways, const uint64_t *relays, size_t count)
+{
+    uint64_t all[GOSSIP_RECORD_RELAYS] = {0};
+    BASE_ASSERT((ways & ~GOSSIP_WAYS) == 0 && count <= GOSSIP_RECORD_RELAYS);
+    for (size_t i = 0; i < count; i++)
+        all[i] = relays[i];
+    m->dirty |= ways != m->wanted.ways || count != m->wanted.n_relays ||
+                memcmp(all, m->wanted.relays, sizeof all) != 0;
+    m->wanted.ways = ways;
+    m->wanted.n_relays = (uint8_t)count;
+    memcpy(m->wanted.relays, all, sizeof all);
 }
 
 void gossip_membership_setting(struct gossip_membership *m, enum gossip_setting_kind kind,

@@ -29,6 +29,7 @@ static const struct gossip_field greeting[] = {
     TEXT(greeting.version),   NAME(greeting.name),       TEXT(greeting.model),    U64(greeting.schema),
     U64(greeting.parameters), U64(greeting.instance_id), TEXT(greeting.rules),    TEXT(greeting.told),
     U64(greeting.own[0]),     U64(greeting.own[1]),      UINT(greeting.begun, 1), U32(greeting.shard),
+    TEXT(greeting.seen),
 };
 _Static_assert(GOSSIP_OWN_WORDS == 2, "a field for each word");
 
@@ -92,6 +93,13 @@ static const struct gossip_field merge[] = {
     PAYLOAD(merge.keys, GOSSIP_MERGE_MOST * sizeof(uint64_t)),
 };
 
+static const struct gossip_field relay[] = {
+    UINT(relay.verb, GOSSIP_RELAY_LAST_VERB),
+    U32(relay.stream),
+    U64(relay.amount),
+    PAYLOAD(relay.bytes, GOSSIP_RELAY_CHUNK),
+};
+
 #define KIND(name, fields)                                                                                   \
     {                                                                                                        \
         name, fields, sizeof fields / sizeof *fields                                                         \
@@ -109,6 +117,7 @@ static const struct gossip_kind kinds[] = {
     [GOSSIP_PARKED] = KIND("parked", parked),
     [GOSSIP_STATISTICS] = KIND("statistics", statistics),
     [GOSSIP_MERGE] = KIND("merge", merge),
+    [GOSSIP_RELAY] = KIND("relay", relay),
 };
 
 const struct gossip_kind *gossip_kind_of(enum gossip_message_kind kind)
@@ -167,6 +176,21 @@ static bool merge_valid(const struct gossip_merge_message *m)
     return m->phase > GOSSIP_MERGE_NONE && m->keys_bytes > 0 && m->keys_bytes % sizeof(uint64_t) == 0;
 }
 
+static bool relay_valid(const struct gossip_relay_message *r)
+{
+    switch ((enum gossip_relay_verb)r->verb) {
+    case GOSSIP_RELAY_OPEN:
+    case GOSSIP_RELAY_CALLED:
+        return r->bytes_bytes == GOSSIP_RELAY_ID_BYTES;
+    case GOSSIP_RELAY_DATA:
+        return r->bytes_bytes > 0 && r->amount == 0;
+    case GOSSIP_RELAY_CREDIT:
+    case GOSSIP_RELAY_CLOSE:
+        return r->bytes_bytes == 0;
+    }
+    return false;
+}
+
 bool gossip_message_valid(const struct gossip_message *message)
 {
     switch (message->kind) {
@@ -181,6 +205,8 @@ bool gossip_message_valid(const struct gossip_message *message)
         return statistics_valid(&message->as.statistics);
     case GOSSIP_MERGE:
         return merge_valid(&message->as.merge);
+    case GOSSIP_RELAY:
+        return relay_valid(&message->as.relay);
     case GOSSIP_GREETING:
     case GOSSIP_HELLO:
     case GOSSIP_BUSY:

@@ -16,8 +16,8 @@
 // GOSSIP_PROTOCOL; GOSSIP_PROTOCOL_LEAST follows when the earlier ones are no longer spoken. A test builds
 // nodes with others.
 #ifndef GOSSIP_PROTOCOL
-#define GOSSIP_PROTOCOL_LEAST 19
-#define GOSSIP_PROTOCOL       19
+#define GOSSIP_PROTOCOL_LEAST 20
+#define GOSSIP_PROTOCOL       20
 #endif
 struct gossip_protocols {
     uint16_t least, most; // 1 <= least <= most
@@ -37,10 +37,12 @@ enum gossip_message_kind {
     GOSSIP_PARKED = 10,     // a request waits at the sender, which is behind its round
     GOSSIP_STATISTICS = 11, // statistics of some columns of the sender's examples (gossip/statistics)
     GOSSIP_MERGE = 12,      // how far the sender is with merging the final models (gossip/merge)
-    GOSSIP_LAST_KIND = GOSSIP_MERGE,
+    GOSSIP_RELAY = 13,      // bytes of a stream between two members over a third (gossip/relay)
+    GOSSIP_LAST_KIND = GOSSIP_RELAY,
 };
 
 #define GOSSIP_OWN_WORDS 2u
+#define GOSSIP_SEEN_TEXT 56u // [IPv6 address]:65535, terminating zero included
 struct gossip_greeting {
     char version[32];                    // program version, for people
     char name[LIMIT_NODE_NAME_BYTES];    // node.name; valid: [A-Za-z0-9._-]{1,63}
@@ -55,6 +57,7 @@ struct gossip_greeting {
     uint8_t begun;                       // 1: has begun to train; only the settings of such a node are
                                          // trusted
     uint32_t shard;                      // the shard of the data that the fewest living nodes have
+    char seen[GOSSIP_SEEN_TEXT];         // IP:PORT of the other end as the sender sees it; "": it does not
 };
 
 // The standing of an end of an edge: how much of the common update it applies to its own model
@@ -177,6 +180,24 @@ struct gossip_merge_message {
     uint32_t keys_bytes;
 };
 
+enum gossip_relay_verb {
+    GOSSIP_RELAY_OPEN = 1, // to a relay: a stream to the member `bytes` (32: its id); amount: the window
+    GOSSIP_RELAY_CALLED,   // by a relay: the member `bytes` opens a stream; amount: the window
+    GOSSIP_RELAY_DATA,     // `bytes` of the stream
+    GOSSIP_RELAY_CREDIT,   // the sender has taken `amount` more bytes
+    GOSSIP_RELAY_CLOSE,    // the stream has ended; amount: enum gossip_relay_end
+    GOSSIP_RELAY_LAST_VERB = GOSSIP_RELAY_CLOSE,
+};
+#define GOSSIP_RELAY_ID_BYTES 32u
+#define GOSSIP_RELAY_CHUNK    16384u // bytes of one DATA
+struct gossip_relay_message {
+    uint8_t verb;    // enum gossip_relay_verb
+    uint32_t stream; // its number on this link
+    uint64_t amount;
+    const uint8_t *bytes; // payload, borrowed
+    uint32_t bytes_bytes; // OPEN, CALLED: GOSSIP_RELAY_ID_BYTES; DATA: 1..GOSSIP_RELAY_CHUNK; else 0
+};
+
 struct gossip_message {
     enum gossip_message_kind kind;
     union {
@@ -191,12 +212,13 @@ struct gossip_message {
         struct gossip_snapshot_tell tell;
         struct gossip_statistics_message statistics;
         struct gossip_merge_message merge;
+        struct gossip_relay_message relay;
     } as;
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta,
 // moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads, for MERGE
-// the keys.
+// the keys, for RELAY the bytes.
 // BASE_ELIMIT: `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;

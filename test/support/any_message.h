@@ -81,6 +81,18 @@ static inline void any_tell(struct gossip_snapshot_tell *tell)
     tell->values_bytes = 4 * (1 + (uint32_t)base_rng_below(&rng, sizeof payload[0] / 4));
 }
 
+static inline void any_relay(struct gossip_relay_message *relay)
+{
+    relay->verb = (uint8_t)(1 + base_rng_below(&rng, GOSSIP_RELAY_LAST_VERB));
+    relay->stream = (uint32_t)any_u64();
+    relay->amount = relay->verb == GOSSIP_RELAY_DATA ? 0 : any_u64();
+    if (relay->verb == GOSSIP_RELAY_DATA)
+        relay->bytes_bytes = 1 + (uint32_t)base_rng_below(&rng, sizeof payload[0]);
+    else if (relay->verb <= GOSSIP_RELAY_CALLED)
+        relay->bytes_bytes = GOSSIP_RELAY_ID_BYTES;
+    relay->bytes = relay->bytes_bytes > 0 ? payload[0] : NULL;
+}
+
 static inline struct gossip_message any_message(enum gossip_message_kind kind)
 {
     struct gossip_message message;
@@ -100,6 +112,7 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
             greeting->own[i] = any_u64();
         greeting->begun = (uint8_t)(any_u64() & 1);
         greeting->shard = (uint32_t)any_u64();
+        any_text(greeting->seen, sizeof greeting->seen, 0);
     } else if (kind == GOSSIP_HELLO) {
         message.as.hello = (struct gossip_hello){.epoch = any_u64(),
                                                  .sequence = any_u64(),
@@ -143,6 +156,8 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
                                           .keys_bytes = 8 + 8 * (uint32_t)base_rng_below(&rng, 36)};
     } else if (kind == GOSSIP_SNAPSHOT_TELL) {
         any_tell(&message.as.tell);
+    } else if (kind == GOSSIP_RELAY) {
+        any_relay(&message.as.relay);
     } else {
         any_text(message.as.bye.reason, sizeof message.as.bye.reason, 0);
     }

@@ -37,6 +37,9 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 1, 2, 3}, .port = 7400};
     record.addresses[1] = (struct gossip_address){.family = 6, .ip = {0xfd, 1}, .port = 7401};
     record.pages = (struct gossip_address){.family = 4, .ip = {127, 0, 0, 1}, .port = 7480};
+    record.ways = GOSSIP_WAY_REACHABLE | GOSSIP_WAY_RELAYS;
+    record.n_relays = 1;
+    record.relays[0] = 0x4142434445464748;
     record.settings[GOSSIP_SETTING_DECAY] =
         (struct gossip_setting){.round = 900, .by = 0x3132333435363738, .value = 0.02, .before = NAN};
     gossip_record_sign(&record, identity);
@@ -78,6 +81,7 @@ static void the_largest_record_fits(void **state)
     for (size_t i = 0; i < LIMIT_ADDRESSES; i++)
         record.addresses[i] = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
     record.pages = (struct gossip_address){.family = 6, .ip = {1}, .port = 1};
+    record.n_relays = GOSSIP_RECORD_RELAYS;
     for (unsigned kind = 0; kind < GOSSIP_SETTINGS; kind++)
         record.settings[kind] = (struct gossip_setting){.round = 1, .value = 2, .before = 3};
     gossip_record_sign(&record, &identity);
