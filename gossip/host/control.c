@@ -214,6 +214,7 @@ static void note_change(struct gossip_control *control, const struct gossip_memb
 {
     BASE_ASSERT(!control->changes);
     control->changes = true;
+    control->wants_changed |= control->reach == GOSSIP_REACH_PRIVATE;
     control->change = *action;
     live(control,
          (struct gossip_life_event){.kind = action->kind == GOSSIP_MEMBERSHIP_REMOVED ? GOSSIP_LIFE_REMOVED
@@ -236,6 +237,9 @@ static bool next_of_members(struct gossip_control *control, struct gossip_contro
         break;
     case GOSSIP_MEMBERSHIP_VIEW:
         control->view_changed = true;
+        break;
+    case GOSSIP_MEMBERSHIP_RECORD:
+        control->wants_changed |= control->reach == GOSSIP_REACH_PRIVATE;
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         live(control, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
@@ -288,13 +292,17 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
 // Told only if they have changed: every view repeats them. Without memory they stay as they were.
 static void tell_wanted(struct gossip_control *control)
 {
-    const size_t most = gossip_graph_neighbours(control->graph) + control->n_kept;
+    struct gossip_id relays[CONTROL_RELAYS];
+    const size_t n_relays = control_relays(control, relays);
+    const size_t most = gossip_graph_neighbours(control->graph) + control->n_kept + n_relays;
     struct gossip_id *ids = malloc((most + 1) * sizeof *ids);
 
     control->wants_changed = false;
     if (!ids)
         return;
-    const size_t count = gossip_graph_links(control->graph, control->kept, control->n_kept, ids);
+    size_t count = gossip_graph_links(control->graph, control->kept, control->n_kept, ids);
+    for (size_t i = 0; i < n_relays; i++)
+        ids[count++] = relays[i];
     if (count == control->n_wanted && (!count || memcmp(ids, control->wanted, count * sizeof *ids) == 0)) {
         free(ids);
         return;

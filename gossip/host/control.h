@@ -27,6 +27,8 @@
 #include "gossip/life/life.h"
 #include "gossip/links/links.h"
 #include "gossip/member/member.h"
+#include "gossip/reach/reach.h"
+#include "gossip/reach/relays.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -81,6 +83,9 @@ void gossip_control_depart(
 void gossip_control_look(struct gossip_control *control, uint64_t now_ns);
 // When the next of these is due: a TIMER of membership, a TIMER of the links, a look. UINT64_MAX: never.
 uint64_t gossip_control_deadline(const struct gossip_control *control);
+// How others reach this node, and whether it relays for them if they do. A private node wants links to the
+// members that relay for it and for its neighbours, and says so in its record.
+void gossip_control_reach(struct gossip_control *control, enum gossip_reach_state state, bool relays);
 // A decision of the life may depend on something that has changed: it is asked again if it waits.
 void gossip_control_changed(struct gossip_control *control);
 void gossip_control_viewed(struct gossip_control *control);  // the view of `members` has changed

@@ -1,11 +1,12 @@
-// The state of one control object. Private to control.c (events and actions) and world.c (what the life
-// reads).
+// The state of one control object. Private to control.c (events and actions), world.c (what the life reads)
+// and relays.c (links to members that relay).
 #ifndef GOSSIP_HOST_PRIVATE_H
 #define GOSSIP_HOST_PRIVATE_H
 
 #include "gossip/host/control.h"
 
 #define CONTROL_EVENTS 16u // of the life, reported while it acts
+#define CONTROL_RELAYS 32u // links to members that relay
 
 struct gossip_control {
     struct gossip_control_options options;
@@ -22,7 +23,9 @@ struct gossip_control {
     uint64_t look_ns;                                                 // the next look
     bool departs;
     bool view_changed, edges_changed, changed, wants_changed;
-    bool trains; // as this node's record says, or will with the next signature
+    bool trains;                   // as this node's record says, or will with the next signature
+    enum gossip_reach_state reach; // how others reach this node
+    bool relays;                   // it relays for them if they do
     struct gossip_id kept[GOSSIP_LIFE_LINKS_MOST]; // links that the life wants besides those to neighbours
     size_t n_kept;
     struct gossip_id *wanted; // [n_wanted] as the links know
@@ -31,5 +34,7 @@ struct gossip_control {
 
 // What a step of the life reads. `edges` is a part of the world and must live as long.
 struct gossip_life_world control_world(const struct gossip_control *control);
+// Says in this node's record how it is reached; returns the members to which links are wanted for that.
+size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS]);
 
 #endif

@@ -1,0 +1,96 @@
+// The links of a node that others cannot call: to the members that relay for it, and to those that relay for
+// its neighbours.
+#include "gossip/host/private.h"
+
+#include <string.h>
+
+#define RELAYS_MISSING 64u // links that are looked at
+
+static bool is_missing(const struct gossip_missing *missing, size_t count, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&missing[i].peer, id) == 0)
+            return true;
+    return false;
+}
+
+static bool is_alive(const struct gossip_member_info *info)
+{
+    return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
+}
+
+static void choose(const struct gossip_control *control, struct gossip_relays *relays)
+{
+    const struct gossip_membership *members = control->options.membership;
+    struct gossip_missing missing[RELAYS_MISSING];
+    struct gossip_member_info info;
+    const size_t listed =
+        gossip_links_missing(control->options.links, control->now_ns, missing, RELAYS_MISSING);
+    const size_t n_missing = listed < RELAYS_MISSING ? listed : RELAYS_MISSING;
+    for (size_t i = 1; i < gossip_membership_count(members); i++) {
+        gossip_membership_info(members, i, &info);
+        if (is_alive(&info))
+            gossip_relays_offer(relays, info.record, is_missing(missing, n_missing, &info.record->id));
+    }
+}
+
+static void tell_ways(struct gossip_control *control, const struct gossip_relays *relays)
+{
+    uint64_t named[GOSSIP_RECORD_RELAYS] = {0};
+    uint8_t ways = 0;
+    if (control->reach == GOSSIP_REACH_REACHABLE)
+        ways = control->relays ? GOSSIP_WAYS : GOSSIP_WAY_REACHABLE;
+    for (size_t i = 0; i < relays->count; i++)
+        named[i] = gossip_id_beginning(&relays->ids[i]);
+    gossip_membership_ways(control->options.membership, ways, named, relays->count);
+}
+
+// It relays for a neighbour that cannot be called either.
+static bool serves_neighbour(const struct gossip_control *control, const struct gossip_record *relay)
+{
+    const uint64_t named = gossip_id_beginning(&relay->id);
+    struct gossip_member_info info;
+    for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++) {
+        if (gossip_membership_find(control->options.membership, gossip_graph_neighbour(control->graph, i),
+                                   &info) ||
+            !gossip_record_is_private(info.record))
+            continue;
+        for (size_t k = 0; k < info.record->n_relays; k++)
+            if (info.record->relays[k] == named)
+                return true;
+    }
+    return false;
+}
+
+size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS])
+{
+    const struct gossip_membership *members = control->options.membership;
+    struct gossip_relays relays;
+    struct gossip_member_info info;
+    size_t count = 0;
+    if (!members)
+        return 0;
+    gossip_relays_begin(&relays, &control->options.self);
+    if (control->reach == GOSSIP_REACH_PRIVATE)
+        choose(control, &relays);
+    tell_ways(control, &relays);
+    while (count < relays.count) {
+        ids[count] = relays.ids[count];
+        count++;
+    }
+    if (control->reach != GOSSIP_REACH_PRIVATE)
+        return 0;
+    for (size_t i = 1; i < gossip_membership_count(members) && count < CONTROL_RELAYS; i++) {
+        gossip_membership_info(members, i, &info);
+        if (is_alive(&info) && gossip_record_relays(info.record) && serves_neighbour(control, info.record))
+            ids[count++] = info.record->id;
+    }
+    return count;
+}
+
+void gossip_control_reach(struct gossip_control *control, enum gossip_reach_state state, bool relays)
+{
+    control->wants_changed |= control->reach != state || control->relays != relays;
+    control->reach = state;
+    control->relays = relays;
+}

@@ -1,0 +1,238 @@
+#include "gossip/reach/reach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct voter {
+    struct gossip_id id;
+    struct gossip_address seen;  // family 0: it has not said
+    uint64_t seen_ns, called_ns; // 0: never
+};
+
+struct gossip_reach {
+    struct gossip_address given[LIMIT_ADDRESSES], own[LIMIT_ADDRESSES];
+    size_t n_given, n_own;
+    struct gossip_address interfaces[GOSSIP_REACH_INTERFACES];
+    size_t n_interfaces;
+    struct voter voters[GOSSIP_REACH_VOTERS];
+    size_t n_voters;
+    uint64_t first_ns; // of the first link since the interfaces changed; 0: none
+};
+
+const char *gossip_reach_state_name(enum gossip_reach_state state)
+{
+    static const char *const names[] = {[GOSSIP_REACH_UNKNOWN] = "unknown",
+                                        [GOSSIP_REACH_REACHABLE] = "reachable",
+                                        [GOSSIP_REACH_PRIVATE] = "private"};
+    return names[state];
+}
+
+bool gossip_address_same_host(const struct gossip_address *a, const struct gossip_address *b)
+{
+    return a->family == b->family && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
+}
+
+bool gossip_address_same(const struct gossip_address *a, const struct gossip_address *b)
+{
+    return gossip_address_same_host(a, b) && a->port == b->port;
+}
+
+bool gossip_address_is_near(const struct gossip_address *a)
+{
+    static const uint8_t zeros[16], one[16] = {[15] = 1};
+    if (a->family == 4)
+        return a->ip[0] == 127 || memcmp(a->ip, zeros, 4) == 0 || (a->ip[0] == 169 && a->ip[1] == 254);
+    return memcmp(a->ip, zeros, sizeof zeros) == 0 || memcmp(a->ip, one, sizeof one) == 0;
+}
+
+enum base_error gossip_reach_create(struct gossip_reach **out)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? BASE_OK : BASE_ENOMEM;
+}
+
+void gossip_reach_destroy(struct gossip_reach *reach)
+{
+    free(reach);
+}
+
+static bool has_host(const struct gossip_address *addresses, size_t count, const struct gossip_address *host)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gossip_address_same_host(&addresses[i], host))
+            return true;
+    return false;
+}
+
+// -- what it is told
+
+void gossip_reach_give(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count)
+{
+    BASE_ASSERT(count <= LIMIT_ADDRESSES);
+    for (size_t i = 0; i < count; i++)
+        reach->given[i] = addresses[i];
+    reach->n_given = count;
+}
+
+static bool interfaces_differ(const struct gossip_reach *reach, const struct gossip_address *addresses,
+                              size_t count)
+{
+    bool differ = reach->n_interfaces != count;
+    for (size_t i = 0; i < count && !differ; i++)
+        differ = !has_host(reach->interfaces, reach->n_interfaces, &addresses[i]);
+    return differ;
+}
+
+void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count)
+{
+    const size_t n_all = count < GOSSIP_REACH_INTERFACES ? count : GOSSIP_REACH_INTERFACES;
+    const bool first = reach->n_interfaces == 0;
+    size_t kept = 0;
+    if (!interfaces_differ(reach, addresses, n_all))
+        return;
+    for (size_t i = 0; i < n_all; i++)
+        reach->interfaces[i] = addresses[i];
+    reach->n_interfaces = n_all;
+    if (first)
+        return;
+    for (size_t i = 0; i < reach->n_own; i++)
+        if (has_host(reach->interfaces, n_all, &reach->own[i]))
+            reach->own[kept++] = reach->own[i];
+    if (kept == reach->n_own)
+        return; // nothing that was told has changed
+    reach->n_own = kept;
+    reach->n_voters = 0;
+    reach->first_ns = 0;
+}
+
+void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address)
+{
+    struct gossip_address *own = reach->own;
+    size_t at = 0;
+    if (has_host(own, reach->n_own, address))
+        return;
+    while (at < reach->n_own && (gossip_address_is_near(address) || !gossip_address_is_near(&own[at])))
+        at++; // an address that no other host can use comes last
+    if (at == LIMIT_ADDRESSES)
+        return;
+    const size_t kept = reach->n_own < LIMIT_ADDRESSES ? reach->n_own : LIMIT_ADDRESSES - 1;
+    memmove(&own[at + 1], &own[at], (kept - at) * sizeof *own);
+    own[at] = *address;
+    reach->n_own = kept + 1;
+    BASE_ASSERT(reach->n_own <= LIMIT_ADDRESSES);
+}
+
+static uint64_t heard_ns(const struct voter *voter)
+{
+    return voter->seen_ns > voter->called_ns ? voter->seen_ns : voter->called_ns;
+}
+
+static struct voter *voter_of(struct gossip_reach *reach, const struct gossip_id *id)
+{
+    struct voter *oldest = &reach->voters[0];
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        struct voter *voter = &reach->voters[i];
+        if (gossip_id_compare(&voter->id, id) == 0)
+            return voter;
+        if (heard_ns(voter) < heard_ns(oldest))
+            oldest = voter;
+    }
+    if (reach->n_voters < GOSSIP_REACH_VOTERS)
+        oldest = &reach->voters[reach->n_voters++];
+    *oldest = (struct voter){.id = *id};
+    return oldest;
+}
+
+void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                       const struct gossip_address *address)
+{
+    struct voter *voter = voter_of(reach, member);
+    BASE_ASSERT(now_ns > 0);
+    voter->seen = *address;
+    voter->seen_ns = now_ns;
+    if (reach->first_ns == 0)
+        reach->first_ns = now_ns;
+}
+
+void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member)
+{
+    BASE_ASSERT(now_ns > 0);
+    voter_of(reach, member)->called_ns = now_ns;
+}
+
+// -- what follows
+
+static bool is_fresh(uint64_t at_ns, uint64_t now_ns)
+{
+    return at_ns != 0 && (at_ns > now_ns || now_ns - at_ns < GOSSIP_REACH_FRESH_NS);
+}
+
+// It sees the node at an address that is not the node's own: there is a router between them.
+static bool is_outside(const struct gossip_reach *reach, const struct voter *voter, uint64_t now_ns)
+{
+    return is_fresh(voter->seen_ns, now_ns) && voter->seen.family != 0 && reach->n_interfaces > 0 &&
+           !gossip_address_is_near(&voter->seen) &&
+           !has_host(reach->interfaces, reach->n_interfaces, &voter->seen);
+}
+
+static size_t outsiders(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < reach->n_voters; i++)
+        count += is_outside(reach, &reach->voters[i], now_ns);
+    return count;
+}
+
+enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    const bool behind = outsiders(reach, now_ns) > 0;
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        const struct voter *voter = &reach->voters[i];
+        if (is_fresh(voter->called_ns, now_ns) && (!behind || is_outside(reach, voter, now_ns)))
+            return GOSSIP_REACH_REACHABLE;
+    }
+    const bool waited = reach->first_ns != 0 && now_ns >= reach->first_ns + GOSSIP_REACH_WAIT_NS;
+    return behind || waited ? GOSSIP_REACH_PRIVATE : GOSSIP_REACH_UNKNOWN;
+}
+
+static size_t votes_for(const struct gossip_reach *reach, uint64_t now_ns, const struct gossip_address *seen)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < reach->n_voters; i++)
+        count +=
+            is_outside(reach, &reach->voters[i], now_ns) && gossip_address_same(&reach->voters[i].seen, seen);
+    return count;
+}
+
+// Two members agree, or the only one that can say.
+bool gossip_reach_outside(const struct gossip_reach *reach, uint64_t now_ns, struct gossip_address *outside)
+{
+    const size_t all = outsiders(reach, now_ns);
+    size_t most = 0;
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        const struct voter *voter = &reach->voters[i];
+        const size_t votes = is_outside(reach, voter, now_ns) ? votes_for(reach, now_ns, &voter->seen) : 0;
+        if (votes <= most)
+            continue;
+        most = votes;
+        *outside = voter->seen;
+    }
+    return most >= 2 || (most == 1 && all == 1);
+}
+
+size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
+                              struct gossip_address out[LIMIT_ADDRESSES])
+{
+    struct gossip_address outside;
+    const bool given = reach->n_given > 0, seen = !given && gossip_reach_outside(reach, now_ns, &outside);
+    const struct gossip_address *from = given ? reach->given : reach->own;
+    size_t count = given ? reach->n_given : reach->n_own;
+    if (seen && count == LIMIT_ADDRESSES)
+        count--;
+    for (size_t i = 0; i < count; i++)
+        out[i] = from[i];
+    if (seen)
+        out[count++] = outside;
+    BASE_ASSERT(count <= LIMIT_ADDRESSES);
+    return count;
+}

@@ -1,0 +1,62 @@
+// At which addresses others reach this node, and whether they do.
+//
+// Behind a router, a node's own addresses mean nothing outside. Each member says in its greeting at which
+// address it sees the node (`seen`); a call that leaves from the listen port is seen at the address that the
+// router has given to that port. What the members agree on is told like an address of the node's own.
+//
+// REACHABLE: a member has called this node. If some members see the node at an address that no interface has,
+// it is behind a router, and only the call of such a member counts: one from inside proves nothing about
+// those outside. PRIVATE: it has links and nobody called; members call each other for that purpose (LOOK in
+// gossip/links). Both are judged by what was said in the latest GOSSIP_REACH_FRESH_NS.
+//
+// Pure: time comes with the call. One owner (the loop). Memory: GOSSIP_REACH_VOTERS members.
+#ifndef GOSSIP_REACH_REACH_H
+#define GOSSIP_REACH_REACH_H
+
+#include "base/error.h"
+#include "gossip/member/record.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GOSSIP_REACH_VOTERS     64u // the one that was heard longest ago makes room
+#define GOSSIP_REACH_INTERFACES 32u
+#define GOSSIP_REACH_FRESH_NS   600000000000ull // several looks of gossip/links
+#define GOSSIP_REACH_WAIT_NS    6000000000ull   // from the first link: a look and its call are over by then
+
+enum gossip_reach_state { GOSSIP_REACH_UNKNOWN, GOSSIP_REACH_REACHABLE, GOSSIP_REACH_PRIVATE };
+const char *gossip_reach_state_name(enum gossip_reach_state state);
+
+struct gossip_reach;
+
+enum base_error gossip_reach_create(struct gossip_reach **reach) BASE_CHECK;
+void gossip_reach_destroy(struct gossip_reach *reach); // NULL is fine
+
+// The configuration names the addresses: these are told, and no others. count <= LIMIT_ADDRESSES.
+void gossip_reach_give(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count);
+// The addresses of this host's interfaces, ports ignored: own ones that are not among them are told no more,
+// and what members have seen before such a change counts no more. Beyond GOSSIP_REACH_INTERFACES ignored.
+void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses,
+                             size_t count);
+// A link to another member uses this local address, with the port that is told.
+void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address);
+// This member is linked directly and sees the node at `address`; family 0: it does not say.
+void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                       const struct gossip_address *address);
+// A call of this member has reached this node.
+void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member);
+
+enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns);
+// The addresses to tell, the most useful first; returns their number.
+size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
+                              struct gossip_address out[LIMIT_ADDRESSES]);
+// At which address those outside see this node; false: nobody does, or they do not agree.
+bool gossip_reach_outside(const struct gossip_reach *reach, uint64_t now_ns, struct gossip_address *outside);
+
+bool gossip_address_same_host(const struct gossip_address *a, const struct gossip_address *b);
+bool gossip_address_same(const struct gossip_address *a, const struct gossip_address *b); // and port
+// Loopback, no address at all, or of one link only (169.254.0.0/16): others cannot use it, or reach
+// themselves there.
+bool gossip_address_is_near(const struct gossip_address *address);
+
+#endif

@@ -1,0 +1,27 @@
+// Which members relay for a node that others cannot call: the two that rendezvous hashing gives (Thaler and
+// Ravishankar 1998): each node has its own order of all members, so relays share the load, and one that dies
+// changes nothing for those that did not use it. Pure; any thread.
+#ifndef GOSSIP_REACH_RELAYS_H
+#define GOSSIP_REACH_RELAYS_H
+
+#include "gossip/member/record.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gossip_relays {
+    struct gossip_id self;
+    struct gossip_id ids[GOSSIP_RECORD_RELAYS]; // chosen, the best first
+    uint64_t scores[GOSSIP_RECORD_RELAYS];
+    size_t count;
+};
+
+void gossip_relays_begin(struct gossip_relays *relays, const struct gossip_id *self);
+// A member that is alive. `missing`: this node has wanted a link to it for long without one; it is chosen
+// only if there is no other.
+void gossip_relays_offer(struct gossip_relays *relays, const struct gossip_record *member, bool missing);
+
+bool gossip_record_relays(const struct gossip_record *record);     // it can be asked to relay
+bool gossip_record_is_private(const struct gossip_record *record); // it is called through its relays
+
+#endif

@@ -1,0 +1,264 @@
+// How others reach a node: what members see, who has called, and which members relay.
+#include "gossip/reach/reach.h"
+#include "gossip/reach/relays.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka needs the headers above.
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+#define START  (100 * SECOND)
+
+static struct gossip_reach *reach;
+
+static struct gossip_id id(uint8_t n)
+{
+    struct gossip_id id = {{0}};
+    id.bytes[0] = n;
+    return id;
+}
+
+static struct gossip_address at(uint8_t a, uint8_t d, uint16_t port)
+{
+    return (struct gossip_address){.family = 4, .ip = {a, 0, 0, d}, .port = port};
+}
+
+static const struct gossip_address *home(void)
+{
+    static struct gossip_address own;
+    own = at(192, 2, 7000);
+    return &own;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    assert_int_equal(gossip_reach_create(&reach), BASE_OK);
+    gossip_reach_interfaces(reach, home(), 1);
+    gossip_reach_own(reach, home());
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    gossip_reach_destroy(reach);
+    return 0;
+}
+
+static void seen(uint8_t member, struct gossip_address address, uint64_t now_ns)
+{
+    const struct gossip_id voter = id(member);
+    gossip_reach_seen(reach, now_ns, &voter, &address);
+}
+
+static void called(uint8_t member, uint64_t now_ns)
+{
+    const struct gossip_id caller = id(member);
+    gossip_reach_called(reach, now_ns, &caller);
+}
+
+static void in_a_flat_network_any_call_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_UNKNOWN);
+    seen(1, *home(), START);
+    assert_int_equal(gossip_reach_state(reach, START + 5 * SECOND), GOSSIP_REACH_UNKNOWN);
+    assert_int_equal(gossip_reach_state(reach, START + GOSSIP_REACH_WAIT_NS), GOSSIP_REACH_PRIVATE);
+    called(1, START + 7 * SECOND);
+    assert_int_equal(gossip_reach_state(reach, START + 7 * SECOND), GOSSIP_REACH_REACHABLE);
+    assert_int_equal(gossip_reach_state(reach, START + 7 * SECOND + GOSSIP_REACH_FRESH_NS),
+                     GOSSIP_REACH_PRIVATE);
+}
+
+static void behind_a_router_only_a_call_from_outside_counts(void **state)
+{
+    (void)state;
+    seen(1, at(203, 1, 7000), START);
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_PRIVATE); // at once
+    seen(2, *home(), START);
+    called(2, START);
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_PRIVATE);
+    called(1, START);
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_REACHABLE);
+}
+
+static void two_must_agree_unless_there_is_one(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES];
+    seen(1, at(203, 1, 7000), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 2);
+    assert_true(gossip_address_same(&out[0], home()));
+    assert_int_equal(out[1].ip[0], 203);
+    seen(2, at(203, 1, 7001), START); // another port for each: symmetric
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 1);
+    seen(3, at(203, 1, 7001), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 2);
+    assert_int_equal(out[1].port, 7001);
+    assert_int_equal(gossip_reach_addresses(reach, START + GOSSIP_REACH_FRESH_NS, out), 1);
+}
+
+static void another_network_makes_what_was_said_void(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES], next = at(10, 9, 0);
+    seen(1, at(203, 1, 7000), START);
+    called(1, START);
+    gossip_reach_interfaces(reach, &next, 1);
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_UNKNOWN);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 0);
+    next.port = 7000;
+    gossip_reach_own(reach, &next);
+    seen(1, at(203, 1, 7000), START + SECOND);
+    assert_int_equal(gossip_reach_state(reach, START + SECOND), GOSSIP_REACH_PRIVATE);
+    assert_int_equal(gossip_reach_addresses(reach, START + SECOND, out), 2);
+}
+
+// An interface that carries no link, such as a bridge of containers, comes and goes without effect.
+static void other_interfaces_do_not_matter(void **state)
+{
+    (void)state;
+    struct gossip_address both[2] = {*home(), at(172, 1, 0)};
+    seen(1, at(203, 1, 7000), START);
+    called(1, START);
+    gossip_reach_interfaces(reach, both, 2);
+    gossip_reach_interfaces(reach, home(), 1);
+    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_REACHABLE);
+}
+
+static void configured_addresses_are_told_alone(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES];
+    const struct gossip_address given = at(198, 7, 9000);
+    gossip_reach_give(reach, &given, 1);
+    seen(1, at(203, 1, 7000), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 1);
+    assert_true(gossip_address_same(&out[0], &given));
+}
+
+static void near_addresses_come_last_and_one_place_is_kept(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES], near = at(127, 1, 7000);
+    gossip_reach_own(reach, &near);
+    for (uint8_t i = 1; i < 6; i++) {
+        const struct gossip_address more = at(10, i, 7000);
+        gossip_reach_own(reach, &more);
+    }
+    assert_int_equal(gossip_reach_addresses(reach, START, out), LIMIT_ADDRESSES);
+    assert_int_equal(out[0].ip[0], 192);
+    assert_int_equal(out[LIMIT_ADDRESSES - 1].ip[0], 10); // the near one has made room
+    seen(1, at(203, 1, 7000), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), LIMIT_ADDRESSES);
+    assert_int_equal(out[LIMIT_ADDRESSES - 1].ip[0], 203);
+}
+
+static void the_oldest_voter_makes_room(void **state)
+{
+    (void)state;
+    struct gossip_address outside;
+    seen(200, at(203, 1, 7000), START);
+    seen(201, at(203, 1, 7000), START);
+    for (unsigned i = 0; i < GOSSIP_REACH_VOTERS - 1; i++)
+        seen((uint8_t)i, *home(), START + 1 + i);
+    assert_true(gossip_reach_outside(reach, START + SECOND, &outside)); // one of the two is left
+    seen(199, *home(), START + SECOND);
+    assert_false(gossip_reach_outside(reach, START + SECOND, &outside));
+}
+
+// -- relays
+
+static struct gossip_record member(uint8_t n, uint8_t ways)
+{
+    struct gossip_record record = {.id = id(n), .ways = ways};
+    return record;
+}
+
+static struct gossip_relays choose(uint8_t self, uint8_t from, uint8_t to, unsigned missing, unsigned dead)
+{
+    const struct gossip_id own = id(self);
+    struct gossip_relays relays;
+    gossip_relays_begin(&relays, &own);
+    for (uint8_t i = from; i < to; i++) {
+        const struct gossip_record record = member(i, GOSSIP_WAYS);
+        if (i != dead)
+            gossip_relays_offer(&relays, &record, i == missing);
+    }
+    return relays;
+}
+
+static void only_reachable_members_that_relay_are_chosen(void **state)
+{
+    (void)state;
+    struct gossip_relays relays = choose(1, 1, 1, 0, 0);
+    for (uint8_t ways = 0; ways < GOSSIP_WAYS; ways++) {
+        const struct gossip_record record = member(5, ways);
+        gossip_relays_offer(&relays, &record, false);
+    }
+    const struct gossip_record self = member(1, GOSSIP_WAYS), good = member(6, GOSSIP_WAYS);
+    gossip_relays_offer(&relays, &self, false);
+    assert_int_equal(relays.count, 0);
+    gossip_relays_offer(&relays, &good, false);
+    assert_int_equal(relays.count, 1);
+    assert_int_equal(relays.ids[0].bytes[0], 6);
+}
+
+// Each is chosen about as often; a death moves only those that used the dead one; one that is missing comes
+// last.
+static void relays_share_the_load(void **state)
+{
+    (void)state;
+    unsigned used[256] = {0}, moved = 0, used_dead = 0;
+    for (uint8_t self = 100; self < 200; self++) {
+        const struct gossip_relays all = choose(self, 1, 11, 0, 0), less = choose(self, 1, 11, 0, 4);
+        assert_int_equal(all.count, 2);
+        assert_true(all.ids[0].bytes[0] != all.ids[1].bytes[0]);
+        bool uses = false;
+        for (size_t i = 0; i < 2; i++) {
+            used[all.ids[i].bytes[0]]++;
+            uses |= all.ids[i].bytes[0] == 4;
+        }
+        used_dead += uses;
+        moved += memcmp(all.ids, less.ids, sizeof all.ids) != 0;
+        const struct gossip_relays without = choose(self, 1, 11, all.ids[0].bytes[0], 0);
+        assert_true(without.ids[0].bytes[0] == all.ids[1].bytes[0] &&
+                    without.ids[1].bytes[0] != all.ids[0].bytes[0]);
+    }
+    assert_int_equal(moved, used_dead);
+    for (uint8_t i = 1; i < 11; i++)
+        assert_in_range(used[i], 8, 36); // 20 on average
+}
+
+static void a_missing_one_is_better_than_none(void **state)
+{
+    (void)state;
+    const struct gossip_relays relays = choose(100, 1, 3, 1, 0);
+    assert_int_equal(relays.count, 2);
+    assert_int_equal(relays.ids[0].bytes[0], 2);
+    assert_int_equal(relays.ids[1].bytes[0], 1);
+}
+
+int main(void)
+{
+#define REACH(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        REACH(in_a_flat_network_any_call_counts),
+        REACH(behind_a_router_only_a_call_from_outside_counts),
+        REACH(two_must_agree_unless_there_is_one),
+        REACH(another_network_makes_what_was_said_void),
+        REACH(other_interfaces_do_not_matter),
+        REACH(configured_addresses_are_told_alone),
+        REACH(near_addresses_come_last_and_one_place_is_kept),
+        REACH(the_oldest_voter_makes_room),
+        cmocka_unit_test(only_reachable_members_that_relay_are_chosen),
+        cmocka_unit_test(relays_share_the_load),
+        cmocka_unit_test(a_missing_one_is_better_than_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
