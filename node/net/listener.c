@@ -1,6 +1,7 @@
 #include "node/net/listener.h"
 #include "base/log.h"
 #include "node/config/config.h"
+#include "node/net/interfaces.h"
 #include "node/queue/clock.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -135,7 +136,55 @@ static int bind_one(const struct node_address *address)
         errno = error;
         return -1;
     }
+    // Only now, for node_listener_call: no other process may listen there.
+    (void)setsockopt(s, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     return s;
+}
+
+static int call_socket(const struct node_address *to)
+{
+    return socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+// From the port of the listener at any of this host's addresses. A call to this host itself does not leave
+// from there: one to the own port would connect to itself.
+static bool leaves_from(uint16_t port, int s, const struct node_address *to)
+{
+    struct node_address from = {.bytes = to->bytes};
+    const int on = 1;
+    if (port == 0 || node_address_is_own(to))
+        return false;
+    from.storage.ss_family = to->storage.ss_family;
+    if (to->storage.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&from.storage)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&from.storage)->sin_port = htons(port);
+    return setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+           setsockopt(s, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
+           bind(s, (const struct sockaddr *)&from.storage, from.bytes) == 0;
+}
+
+static int connects(int s, const struct node_address *to)
+{
+    if (s < 0 || connect(s, (const struct sockaddr *)&to->storage, to->bytes) == 0 || errno == EINPROGRESS)
+        return s;
+    const int error = errno;
+    close(s);
+    errno = error;
+    return -1;
+}
+
+int node_listener_call(int listener, const struct node_address *to)
+{
+    int s = call_socket(to);
+    if (s >= 0 && leaves_from(node_listener_port(listener), s, to)) {
+        s = connects(s, to);
+        if (s >= 0 || errno != EADDRNOTAVAIL) // the kernel still remembers an earlier such connection
+            return s;
+    } else if (s >= 0) {
+        close(s); // it may be bound
+    }
+    return connects(call_socket(to), to);
 }
 
 enum base_error node_listener_bind(const char *key, const char *text, int *socket, struct base_reason *why)
@@ -177,11 +226,5 @@ uint16_t node_listener_port(int socket)
 bool node_listener_is_loopback(int socket)
 {
     struct node_address bound;
-    struct in6_addr v6;
-    if (!node_address_bound(socket, &bound))
-        return false;
-    if (bound.storage.ss_family == AF_INET)
-        return ntohl(((const struct sockaddr_in *)&bound.storage)->sin_addr.s_addr) >> 24 == 127;
-    v6 = ((const struct sockaddr_in6 *)&bound.storage)->sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+    return node_address_bound(socket, &bound) && node_address_loops(&bound);
 }

@@ -78,19 +78,6 @@ static bool find_address(struct node_peers *peers, const struct gossip_links_act
     return true;
 }
 
-// -1: errno says why.
-static int connecting_socket(const struct node_address *address)
-{
-    int s = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (s < 0 || connect(s, (const struct sockaddr *)&address->storage, address->bytes) == 0 ||
-        errno == EINPROGRESS)
-        return s;
-    int error = errno;
-    close(s);
-    errno = error;
-    return -1;
-}
-
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *call)
 {
     struct gossip_links_event ended = {.kind = GOSSIP_LINKS_ENDED, .link = call->link};
@@ -99,7 +86,7 @@ void peer_call_open(struct node_peers *peers, const struct gossip_links_action *
     int s = -1;
     errno = 0;
     if (find_address(peers, call, &address))
-        s = connecting_socket(&address);
+        s = node_listener_call(peers->options.listener, &address);
     if (s < 0) {
         ended.end = errno == ECONNREFUSED ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER;
         node_peers_say_later(peers, ended);
