@@ -362,7 +362,8 @@ uint64_t gossip_links_deadline(const struct gossip_links *links)
 
 // -- beside events
 
-uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner)
+uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, bool relayed,
+                             void *owner)
 {
     bool full = links->totals.links + links->options.entries >= GOSSIP_LINKS_MAX; // kept for own calls
     links->now_ns = now_ns;
@@ -379,6 +380,7 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
     link->state = GOSSIP_LINK_ACCEPTED;
     link->owner = owner;
     link->host = host;
+    link->relayed = relayed;
     link->half_open = true;
     links->half_open[links->n_half_open++] = host;
     links->totals.accepted++;
@@ -401,6 +403,13 @@ uint64_t gossip_links_active(const struct gossip_links *links, const struct goss
     if (owner)
         *owner = is ? peer->active->owner : NULL;
     return is ? peer->active->handle : 0;
+}
+
+bool gossip_links_is_relayed(const struct gossip_links *links, const struct gossip_id *id)
+{
+    const struct peer *peer = links_peer(links, id);
+    BASE_ASSERT(!peer || !peer->active || peer->active->peer == peer);
+    return peer && peer->active && peer->active->relayed;
 }
 
 void gossip_links_sent(struct gossip_links *links, uint64_t handle, uint64_t now_ns)

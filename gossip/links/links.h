@@ -43,9 +43,12 @@
 #define GOSSIP_LINKS_CALLS     256u // members called at a time, besides those that are wanted
 #define GOSSIP_LINKS_PACKETS   64u  // waiting for a link; at the limit the oldest is dropped
 #define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
+#define GOSSIP_LINKS_LOOKS     8u   // looks at members under way
+#define GOSSIP_LINKS_RELAYED   64u  // relayed connections that are accepted and not active
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
 #define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of a call by this node
+#define GOSSIP_LINKS_CALL_NEXT_NS 1000000000ull  // a call this old delays none to the next address
 #define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // an ANSWERED link is spared this long at one host's limit
 #define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull  // how long a silent older link delays a new one
@@ -63,7 +66,14 @@
 #define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which is known to exist
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
-#define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
+// A look at a member calls its direct addresses although there is a link: for a direct one while the link is
+// relayed (doubling), or, if the other end has called, to find out whether it can be called.
+#define GOSSIP_LINKS_DIRECT_MIN_NS 1000000000ull
+#define GOSSIP_LINKS_DIRECT_MAX_NS 60000000000ull
+#define GOSSIP_LINKS_BACK_FIRST_NS 500000000ull // after the link began
+#define GOSSIP_LINKS_BACK_NS       240000000000ull
+#define GOSSIP_LINKS_HURRY_NS      200000000ull   // the longest wait after HURRY
+#define GOSSIP_LINKS_MISSING_NS    30000000000ull // a wanted link missing for this long is reported
 // DUPLICATE follows this many answers in a row, over this time, in which a peer says that it has a working
 // link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u
@@ -130,6 +140,7 @@ enum gossip_close gossip_links_compare(const struct gossip_greeting *ours,
 struct gossip_links_target { // the callee: an entry of the peer list, or a member
     size_t entry;            // GOSSIP_NO_ENTRY: the member `peer`
     struct gossip_id peer;
+    bool direct; // of a member: only its addresses that are no relays, for a look
 };
 
 enum gossip_link_end {  // what the other host has shown about its process
@@ -142,7 +153,8 @@ enum gossip_link_end {  // what the other host has shown about its process
 enum gossip_links_event_kind {
     GOSSIP_LINKS_START,    // calls begin
     GOSSIP_LINKS_WANT,     // links to ids[count] are wanted, and to no others
-    GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses; 0: none is known, or it must not be called
+    GOSSIP_LINKS_RESOLVED, // `target` has `count` addresses, of which those in the mask `relayed` are relays;
+                           // 0: none is known, or it must not be called
     GOSSIP_LINKS_ANSWERED, // the caller of `link` has begun a handshake that fits the secret of the cluster
     GOSSIP_LINKS_AUTHENTICATED, // the other end of `link` is `peer`, a member that is `alive` or not; the two
                                 // speak `protocol`, 0: none that both speak
@@ -153,6 +165,8 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
     GOSSIP_LINKS_PACKET,        // bytes[count] for `peer`, by any link, present or future
     GOSSIP_LINKS_MEMBER,        // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
+    GOSSIP_LINKS_HURRY,         // addresses of `peer`, or the relays to it, have changed: call, look soon
+    GOSSIP_LINKS_LOOK_ALL,      // an address of this node has changed: look at all whose links are relayed
     GOSSIP_LINKS_PART,          // close the link to `peer`, because of `why`
     GOSSIP_LINKS_ALLOW,         // the allow-list has changed
     GOSSIP_LINKS_TIMER,         // the gossip_links_deadline has passed
@@ -167,6 +181,7 @@ struct gossip_links_event {
     struct gossip_links_target target;
     bool alive, on;
     uint16_t protocol;
+    uint32_t relayed; // bit i: address i is a relay
     enum gossip_link_end end;
     enum gossip_close why;
     const struct gossip_greeting *greeting;
@@ -193,6 +208,7 @@ enum gossip_links_action_kind {
     GOSSIP_LINKS_MISSING, // for people, once: no link to the wanted `peer` since since_ns: neither end can
                           // call the other
     GOSSIP_LINKS_ENTRY,   // the state of `target.entry` has changed
+    GOSSIP_LINKS_REACHED, // `peer`, which is allowed, has called this node directly, by `link`
 };
 struct gossip_links_action {
     enum gossip_links_action_kind kind;
@@ -202,6 +218,7 @@ struct gossip_links_action {
     struct gossip_id peer;
     struct gossip_links_target target;
     size_t address;
+    bool relayed; // CALL: RESOLVED said that `address` is a relay
     bool changed; // CLOSE by a refusal: this refusal was not reported before
     bool at;      // DUPLICATE
     uint64_t since_ns;
@@ -224,14 +241,18 @@ uint64_t gossip_links_deadline(const struct gossip_links *links);
 
 // A peer has called. Connections are counted by `host` (an IPv4 address, or the /64 of an IPv6 address). At a
 // limit, the oldest connection that is not authenticated is closed (a CLOSE among the actions); at the limit
-// of one host, one that has ANSWERED is spared while it is young. Returns 0 if none may be closed, or if this
-// node is leaving: close the new connection without sending a byte.
-uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, void *owner);
+// of one host, one that has ANSWERED is spared while it is young. A `relayed` connection has no host, and a
+// limit of its own: only members can make one. Returns 0 if none may be closed, or if this node is leaving:
+// close the new connection without sending a byte.
+uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64_t host, bool relayed,
+                             void *owner);
 // Sets the owner's pointer that comes back with every action about this link. After a CALL, bind before
 // taking the next action.
 void gossip_links_bind(struct gossip_links *links, uint64_t link, void *owner);
 // The active link of this peer; 0 and NULL: there is none.
 uint64_t gossip_links_active(const struct gossip_links *links, const struct gossip_id *peer, void **owner);
+// The active link of this peer goes over another member. False if there is none.
+bool gossip_links_is_relayed(const struct gossip_links *links, const struct gossip_id *peer);
 void gossip_links_sent(struct gossip_links *links, uint64_t link,
                        uint64_t now_ns); // the owner sent data of its own
 bool gossip_links_wants(const struct gossip_links *links, const struct gossip_id *peer);

@@ -56,7 +56,7 @@ struct link {
     uint64_t handle;
     void *owner;
     enum gossip_link_state state;
-    bool caller, half_open, answered, self, stalled;
+    bool caller, relayed, half_open, answered, self, stalled;
     bool spared; // CANDIDATE: it has waited once more, because this process was suspended
     struct gossip_links_target target; // of a call of this node
     uint64_t host;                     // of an accepted connection

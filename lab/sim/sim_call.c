@@ -59,7 +59,7 @@ static void join_ends(struct sim_node *node, struct sim_link *link, struct sim_n
     struct sim_link *theirs = sim_link_add(other, stream, node->host, false);
 
     link->stream = stream;
-    theirs->handle = gossip_links_accept(other->links.rules, sim_node_now(other), node->host, theirs);
+    theirs->handle = gossip_links_accept(other->links.rules, sim_node_now(other), node->host, false, theirs);
     BASE_ASSERT(theirs->handle != 0);
     link->authenticated = theirs->authenticated = true;
     link->peer = other->self;

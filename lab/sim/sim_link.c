@@ -147,6 +147,7 @@ void sim_link_act(struct sim_node *node, const struct gossip_links_action *actio
         break;
     case GOSSIP_LINKS_DUPLICATE: // these two: for its life
     case GOSSIP_LINKS_ENTRY:
+    case GOSSIP_LINKS_REACHED: // every host can call every other
         break;
     }
 }
@@ -219,7 +220,7 @@ void sim_link_accepted(struct sim_node *node, uint64_t stream, size_t from)
 {
     struct sim_link *link = sim_link_add(node, stream, from, false);
 
-    link->handle = gossip_links_accept(node->links.rules, sim_node_now(node), from, link);
+    link->handle = gossip_links_accept(node->links.rules, sim_node_now(node), from, false, link);
     if (!link->handle) {
         sim_net_close(&node->world->net, node->host, stream);
         link->closed = true;

@@ -76,6 +76,8 @@ static void carry_out(struct node_peers *peers, const struct gossip_links_action
     case GOSSIP_LINKS_ENTRY:
         tell_entry(peers, action->target.entry);
         break;
+    case GOSSIP_LINKS_REACHED:
+        break;
     default:
         BASE_ASSERT(false); // the owner's
     }

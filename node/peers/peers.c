@@ -44,7 +44,7 @@ static void accepted(void *owner, int socket, const char *address, const char *h
         return;
     }
     link->handle = gossip_links_accept(peers->rules, node_clock_ns(),
-                                       base_hash_bytes(peers->salt, host, strlen(host)), link);
+                                       base_hash_bytes(peers->salt, host, strlen(host)), false, link);
     if (link->handle == 0) {
         peer_tell_turned_away(peers, address);
         peer_link_free(link);

@@ -57,7 +57,7 @@ static void one(struct world *w, const uint8_t data[6])
     event.now_ns = w->now_ns;
     event.entropy = data[5];
     if (data[0] >= 0xc0)
-        w->link[w->next++ % LINKS] = gossip_links_accept(w->links, w->now_ns, data[1] % 4u, w);
+        w->link[w->next++ % LINKS] = gossip_links_accept(w->links, w->now_ns, data[1] % 4u, false, w);
     BASE_ASSERT(!gossip_links_step(w->links, &event));
     drain(w);
 }

@@ -141,6 +141,7 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
         at->missing++;
         break;
     case GOSSIP_LINKS_ENTRY:
+    case GOSSIP_LINKS_REACHED:
         break;
     }
 }
@@ -167,7 +168,7 @@ static void connect_now(struct links_net *net, struct links_net_stream *stream)
     if (!stream->open[0] || path == LINKS_NET_SILENT || net->cut[from][to])
         return; // the caller's timeout ends it
     if (path == LINKS_NET_OPEN && called->links)
-        stream->link[1] = gossip_links_accept(called->links, net->now_ns, from, stream);
+        stream->link[1] = gossip_links_accept(called->links, net->now_ns, from, false, stream);
     if (!called->links || path == LINKS_NET_REFUSED) {
         post(net, RESET, stream, 0, delay(net))->reason[0] = 'r';
         return;

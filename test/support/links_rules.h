@@ -138,7 +138,7 @@ static inline void want(uint8_t first)
 
 static inline uint64_t accept_authenticated(uint8_t first, bool alive)
 {
-    uint64_t link = gossip_links_accept(w.links, w.now_ns, first, NULL);
+    uint64_t link = gossip_links_accept(w.links, w.now_ns, first, false, NULL);
     assert_true(link != 0);
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(first),
         .alive = alive);

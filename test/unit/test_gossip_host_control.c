@@ -251,7 +251,7 @@ static void a_node_that_departs_tells_members_then_links(void **state)
     while (next(&node, GOSSIP_CONTROL_LINKS_TOO, &action))
         continue;
     assert_int_equal(node.leaves, 1);
-    assert_int_equal(gossip_links_accept(node.links, node.now_ns, 1, NULL), 0); // they accept nobody
+    assert_int_equal(gossip_links_accept(node.links, node.now_ns, 1, false, NULL), 0); // they accept nobody
     destroy(&node);
 }
 
@@ -351,7 +351,7 @@ static void create_two(struct node *node)
 
 static void link_up(struct node *node)
 {
-    two.link = gossip_links_accept(node->links, node->now_ns, 1, NULL);
+    two.link = gossip_links_accept(node->links, node->now_ns, 1, false, NULL);
     tell_links(node, (struct gossip_links_event){.kind = GOSSIP_LINKS_AUTHENTICATED,
                                                  .protocol = GOSSIP_PROTOCOL,
                                                  .link = two.link,
@@ -430,7 +430,7 @@ static void the_own_record_follows_the_life(void **state)
     take(&node);
     assert_true(info_of(0, 0).record->flags & GOSSIP_RECORD_LEFT);
     assert_int_equal(info_of(OTHER, 0).state, GOSSIP_MEMBER_LEFT);
-    assert_int_equal(gossip_links_accept(node.links, node.now_ns, 1, NULL), 0);
+    assert_int_equal(gossip_links_accept(node.links, node.now_ns, 1, false, NULL), 0);
     destroy_two(&node);
 }
 

@@ -159,7 +159,7 @@ static void a_peer_of_another_protocol_is_refused(void **state)
             end(NULL);
             begin(NULL);
             uint64_t works = linked ? accept_active(HIGH) : 0;
-            uint64_t link = gossip_links_accept(w.links, w.now_ns, HIGH, NULL);
+            uint64_t link = gossip_links_accept(w.links, w.now_ns, HIGH, false, NULL);
             SAY(GOSSIP_LINKS_AUTHENTICATED, .link = link, .peer = id(own ? SELF : HIGH), .alive = true);
             assert_null(find(GOSSIP_LINKS_GREET));
             assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_OTHER_PROTOCOL);
@@ -396,7 +396,7 @@ static void a_node_without_links_calls_on_before_a_call_has_ended(void **state)
     assert_in_range(until(GOSSIP_LINKS_RESOLVE, 3 * S) - begin_ns, GOSSIP_LINKS_CALL_LONELY_NS, 3 * S);
     SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = 0}, .count = 3);
     uint64_t second = need(GOSSIP_LINKS_CALL)->link;
-    uint64_t stranger = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    uint64_t stranger = gossip_links_accept(w.links, w.now_ns, 1, false, NULL);
     SAY(GOSSIP_LINKS_ENDED, .link = stranger, .end = GOSSIP_END_OTHER); // no call of this node
     assert_null(find(GOSSIP_LINKS_CALL));
     SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = first, .peer = id(LOW),
@@ -497,7 +497,7 @@ static void only_the_end_of_the_only_link_tells_of_a_duplicate(void **state)
     const uint64_t active = accept_active(HIGH);
     for (size_t i = 0; i < 6; i++) {
         uint64_t link =
-            i % 2 ? accept_authenticated(HIGH, true) : gossip_links_accept(w.links, w.now_ns, 7, NULL);
+            i % 2 ? accept_authenticated(HIGH, true) : gossip_links_accept(w.links, w.now_ns, 7, false, NULL);
         SAY(GOSSIP_LINKS_BYE, .link = link, .reason = "duplicate identity at 10.0.0.1:4000");
         assert_null(find(GOSSIP_LINKS_DUPLICATE));
         SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
@@ -568,7 +568,7 @@ static void a_leaving_node_says_bye_and_calls_no_other(void **state)
                              w.action[i].link == link ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
     SAY(GOSSIP_LINKS_ENDED, .link = link);
     SAY(GOSSIP_LINKS_ENDED, .link = half);
-    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1, NULL), 0);
+    assert_int_equal(gossip_links_accept(w.links, w.now_ns, 1, false, NULL), 0);
     packet_to(HIGH, 1);
     want(HIGH);
     quiet(100 * S, GOSSIP_LINKS_RESOLVE);

@@ -211,7 +211,7 @@ static void a_call_may_take_five_seconds_and_an_accepted_handshake_three(void **
     (void)state;
     SAY(GOSSIP_LINKS_START);
     uint64_t link = call_of_entry(0, 1), begin_ns = w.now_ns;
-    uint64_t accepted = gossip_links_accept(w.links, w.now_ns, 1, NULL);
+    uint64_t accepted = gossip_links_accept(w.links, w.now_ns, 1, false, NULL);
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, LIMIT_HANDSHAKE_NS);
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, accepted);
     assert_int_equal(until(GOSSIP_LINKS_CLOSE, 6 * S) - begin_ns, GOSSIP_LINKS_CALL_NS);

@@ -54,7 +54,7 @@ static void say(struct gossip_links_event event)
 
 static uint64_t accept_from(uint64_t host)
 {
-    uint64_t link = gossip_links_accept(w.links, w.now_ns, host, NULL);
+    uint64_t link = gossip_links_accept(w.links, w.now_ns, host, false, NULL);
     drain();
     return link;
 }
