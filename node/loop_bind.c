@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "gossip/reach/reach.h"
 #include "node/loop_private.h"
 #include "node/net/listener.h"
 #include "node/net/udp.h"
@@ -83,7 +84,7 @@ static bool has_far_peer(const struct node_config *config)
             continue;
         node_resolve_now(&r);
         for (size_t k = 0; k < r.count; k++)
-            if (node_address_tell(&r.addresses[k], &address) && !node_address_is_near(&address))
+            if (node_address_tell(&r.addresses[k], &address) && !gossip_address_is_near(&address))
                 return true;
     }
     return false;

@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *via_of(const struct node_loop *loop, const struct gossip_id *peer)
+{
+    const struct gossip_id *via = node_peers_via(node_cluster_peers(loop->cluster), peer);
+    struct gossip_member_info info;
+    if (!via)
+        return NULL;
+    return gossip_membership_find(node_cluster_membership(loop->cluster), via, &info) ? ""
+                                                                                      : info.record->name;
+}
+
 static void fill_members(const struct node_loop *loop, struct node_status_member *rows, size_t count)
 {
     const struct gossip_membership *m = node_cluster_membership(loop->cluster);
@@ -24,6 +34,7 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .step = i > 0 ? info.step : loop->progress.step,
             .steps_per_s = node_rates_per_second(loop->step_rates, &info.record->id),
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
+            .via = i > 0 ? via_of(loop, &info.record->id) : NULL,
             .neighbour = gossip_graph_meets(graph, &info.record->id),
             .quiet_ns = graph ? node_meets_quiet_ns(&loop->meets, &info.record->id, loop->progress.round,
                                                     gossip_graph_turn(graph), node_clock_ns())
@@ -114,6 +125,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
     if (gossip_life_isolated(loop->life)) // it trains, but averages with no node
         status->progress.state = "isolated";
     gossip_membership_totals(node_cluster_membership(loop->cluster), &status->membership);
+    status->reach = gossip_reach_state_name(node_cluster_reach(loop->cluster, status->outside));
 }
 
 void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const struct node_status *status),

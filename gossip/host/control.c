@@ -46,6 +46,11 @@ static void tell_links(struct gossip_control *control, struct gossip_links_event
     (void)!gossip_links_step(control->options.links, &event);
 }
 
+void control_hurry(struct gossip_control *control, const struct gossip_id *peer)
+{
+    tell_links(control, (struct gossip_links_event){.kind = GOSSIP_LINKS_HURRY, .peer = *peer});
+}
+
 static void tell_members(struct gossip_control *control, enum gossip_membership_event_kind kind,
                          const struct gossip_id *peer)
 {
@@ -239,7 +244,7 @@ static bool next_of_members(struct gossip_control *control, struct gossip_contro
         control->view_changed = true;
         break;
     case GOSSIP_MEMBERSHIP_RECORD:
-        control->wants_changed |= control->reach == GOSSIP_REACH_PRIVATE;
+        control_record(control, &action->member.peer);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         live(control, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
@@ -273,6 +278,7 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
         control->linked = action->link.peer;
         control->up = CONTROL_UP_MEMBERS;
         control->edges_changed = true;
+        control_relay_up(control, &action->link.peer);
         break;
     case GOSSIP_LINKS_DOWN:
         control->edges_changed = true;

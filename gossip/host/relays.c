@@ -46,20 +46,51 @@ static void tell_ways(struct gossip_control *control, const struct gossip_relays
 }
 
 // It relays for a neighbour that cannot be called either.
-static bool serves_neighbour(const struct gossip_control *control, const struct gossip_record *relay)
+static bool serves(const struct gossip_control *control, const struct gossip_id *relay,
+                   const struct gossip_id *neighbour)
 {
-    const uint64_t named = gossip_id_beginning(&relay->id);
+    const uint64_t named = gossip_id_beginning(relay);
     struct gossip_member_info info;
+    bool found = false;
+    if (gossip_membership_find(control->options.membership, neighbour, &info) ||
+        !gossip_record_is_private(info.record))
+        return false;
+    for (size_t i = 0; i < info.record->n_relays && !found; i++)
+        found = info.record->relays[i] == named;
+    return found;
+}
+
+static bool serves_neighbour(const struct gossip_control *control, const struct gossip_id *relay)
+{
+    bool found = false;
+    for (size_t i = 0; i < gossip_graph_neighbours(control->graph) && !found; i++)
+        found = serves(control, relay, gossip_graph_neighbour(control->graph, i));
+    return found;
+}
+
+static bool is_unlinked(const struct gossip_control *control, const struct gossip_id *peer)
+{
+    return gossip_links_wants(control->options.links, peer) && !gossip_control_linked(control, peer);
+}
+
+void control_relay_up(struct gossip_control *control, const struct gossip_id *relay)
+{
+    if (control->reach != GOSSIP_REACH_PRIVATE)
+        return;
     for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++) {
-        if (gossip_membership_find(control->options.membership, gossip_graph_neighbour(control->graph, i),
-                                   &info) ||
-            !gossip_record_is_private(info.record))
-            continue;
-        for (size_t k = 0; k < info.record->n_relays; k++)
-            if (info.record->relays[k] == named)
-                return true;
+        const struct gossip_id *neighbour = gossip_graph_neighbour(control->graph, i);
+        if (is_unlinked(control, neighbour) && serves(control, relay, neighbour))
+            control_hurry(control, neighbour);
     }
-    return false;
+}
+
+void control_record(struct gossip_control *control, const struct gossip_id *member)
+{
+    if (control->reach != GOSSIP_REACH_PRIVATE)
+        return;
+    control->wants_changed = true;
+    if (is_unlinked(control, member))
+        control_hurry(control, member);
 }
 
 size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS])
@@ -82,7 +113,8 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
         return 0;
     for (size_t i = 1; i < gossip_membership_count(members) && count < CONTROL_RELAYS; i++) {
         gossip_membership_info(members, i, &info);
-        if (is_alive(&info) && gossip_record_relays(info.record) && serves_neighbour(control, info.record))
+        if (is_alive(&info) && gossip_record_relays(info.record) &&
+            serves_neighbour(control, &info.record->id))
             ids[count++] = info.record->id;
     }
     return count;

@@ -19,6 +19,7 @@ static void timer(evutil_socket_t s, short what, void *argument)
         event_add(cluster->timer, &again);
         return;
     }
+    node_cluster_follow_reach(cluster);
     node_cluster_step_plainly(cluster, GOSSIP_MEMBERSHIP_TIMER, NULL);
     node_cluster_ready(cluster);
 }
@@ -39,7 +40,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
         .identity = o->links.identity,
         .version = {.generation = o->starts.number, .instance_id = o->instance_id},
         .name = o->name,
-        .n_addresses = (uint8_t)cluster->n_addresses,
+        .n_addresses = (uint8_t)cluster->n_told,
         .pages = o->pages,
         .shard = o->links.config->data.shards > 1 ? (uint32_t)o->links.config->data.shard : GOSSIP_NO_SHARD,
         .first_model = o->first_model,
@@ -53,7 +54,7 @@ static enum base_error make_membership(struct node_cluster *cluster, struct base
                                                .secrets = o->links.secrets,
                                                .cluster = o->links.config->cluster.name,
                                                .generation = o->starts.number};
-    memcpy(options.addresses, cluster->addresses, sizeof options.addresses);
+    memcpy(options.addresses, cluster->told, sizeof options.addresses);
     enum base_error error = BASE_EIO;
     if (getrandom(&options.seed, sizeof options.seed, 0) == (ssize_t)sizeof options.seed &&
         getrandom(sealing.entropy, sizeof sealing.entropy, 0) == (ssize_t)sizeof sealing.entropy)
@@ -137,6 +138,7 @@ void node_cluster_destroy(struct node_cluster *cluster)
         event_free(cluster->timer);
     node_udp_destroy(cluster->udp);
     node_endpoints_destroy(cluster->endpoints);
+    gossip_reach_destroy(cluster->reach);
     gossip_control_destroy(cluster->control);
     node_peers_destroy(cluster->peers);
     gossip_membership_destroy(cluster->membership);

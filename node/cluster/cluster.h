@@ -78,6 +78,9 @@ struct node_peers *node_cluster_peers(struct node_cluster *cluster);
 // An entry of the peer list. An entry that has not answered this node's calls is shown as the member that
 // announces its address; such a member is not missing.
 struct gossip_entry node_cluster_entry(const struct node_cluster *cluster, size_t entry);
+// How others reach this node; `outside`: where they see it, if that is another address than its own; else "".
+enum gossip_reach_state node_cluster_reach(const struct node_cluster *cluster,
+                                           char outside[NODE_ADDRESS_TEXT]);
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
 const struct node_events *node_cluster_events(const struct node_cluster *cluster);
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster); // NULL: no view yet

@@ -1,9 +1,10 @@
 // What node/cluster/step.c (events into membership), act.c (what follows from them), wires.c (sockets),
-// tell.c (reports to people and tools) and cluster.c (making, requests
-// of the owner) share. Included nowhere else.
+// addresses.c (how others reach this node), tell.c (reports to people and tools) and cluster.c (making,
+// requests of the owner) share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
+#include "gossip/reach/reach.h"
 #include "gossip/session/datagram.h"
 #include "node/cluster/cluster.h"
 #include "node/peers/endpoints.h"
@@ -21,10 +22,13 @@ struct node_cluster {
     struct event *timer;
     bool changed, leaving; // something that a decision may depend on; asked to leave
     struct node_cluster_counters counters;
-    bool addresses_given;     // by the configuration
-    uint16_t port, told_port; // of the listener; in the addresses
-    struct gossip_address addresses[LIMIT_ADDRESSES];
-    size_t n_addresses;
+    struct gossip_reach *reach;
+    enum gossip_reach_state reached; // as told
+    uint64_t interfaces_ns;          // when they were read
+    bool listens_there_only;         // at one address, not at all
+    uint16_t port, told_port;        // of the listener; in the addresses
+    struct gossip_address told[LIMIT_ADDRESSES];
+    size_t n_told;
 };
 
 // step.c. One event of membership; its actions wait for node_cluster_next, and all earlier ones were taken.
@@ -40,7 +44,12 @@ void node_cluster_ready(struct node_cluster *cluster); // the owner takes the ev
 extern const struct node_udp_handler node_cluster_udp_handler;
 bool node_cluster_take_link(struct node_cluster *cluster,
                             const struct node_peers_event *link); // false: nothing for the owner
+
+// addresses.c
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
+void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_event *link);
+void node_cluster_called(struct node_cluster *cluster, const struct gossip_id *by);
+void node_cluster_follow_reach(struct node_cluster *cluster); // now and then: time changes the verdict
 
 // tell.c
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);

@@ -73,6 +73,9 @@ static const struct node_key keys[] = {
     TEXT("node.advertise", node.advertise, "",
          "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
          "that is every interface, the addresses from which this node connects to its peers."),
+    REAL_OR("node.relay", node.relay, "off", "1e9", 1000, 1e12,
+            "Bytes per second that this node forwards between members that cannot call each other, if others "
+            "can call it. The relay cannot read what it forwards. off: it forwards nothing."),
     TEXT("node.fault_file", node.fault_file, "",
          "For experiments: a file with node ids, one per line. All traffic from and to these nodes is "
          "dropped, as if the network were broken. Read again on SIGHUP. Empty: none."),

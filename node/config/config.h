@@ -56,6 +56,7 @@ struct node_config {
         char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
         uint64_t linger_ns;        // how long to answer neighbours after the last step
+        double relay;              // bytes per second that are forwarded for others; 0: off
         uint64_t trainer_timeout_ns; // how long a trainer of --trainer may be silent in its turn; 0: for ever
     } node;
     struct { // cluster.*

@@ -99,6 +99,10 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "addresses", addresses_json(r));
         json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
+        json_object_set_new(row, "path",
+                            !m->linked ? json_null() : json_string(m->via ? "relayed" : "direct"));
+        json_object_set_new(row, "via", m->via ? json_string(m->via) : json_null());
+        json_object_set_new(row, "reachable", json_boolean(r->ways & GOSSIP_WAY_REACHABLE));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
         json_object_set_new(row, "quiet_s", number((double)m->quiet_ns / (double)NODE_SECOND_NS));
         json_array_append_new(list, row);
@@ -367,6 +371,10 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "members", members_json(s));
     json_object_set_new(root, "peers", entries_json(s));
     json_object_set_new(root, "missing_links", missing_json(s));
+    json_object_set_new(root, "reach", json_string(s->reach));
+    json_object_set_new(root, "outside", s->outside[0] ? json_string(s->outside) : json_null());
+    json_object_set_new(root, "forwarded_streams", count(s->peers.forwarded));
+    json_object_set_new(root, "forwarded_bytes", count(s->peers.forwarded_bytes));
     json_object_set_new(root, "edges", edges_json(s));
     json_object_set_new(root, "events", events_json(s, EVENTS_SHOWN, -INFINITY, INFINITY));
     // 13 digits: unix times to the millisecond.

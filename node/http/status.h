@@ -23,6 +23,7 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
+    const char *via;      // name of the member over which the link goes; NULL: it is direct, or there is none
     uint64_t quiet_ns;    // of a neighbour: node_meets_quiet_ns
     uint64_t round, step; // last reported; 0: never
     double steps_per_s;   // NAN: not known
@@ -55,6 +56,8 @@ struct node_status {
     const struct node_history *history;
     struct gossip_exchange_totals totals;
     struct node_peers_counters peers;
+    const char *reach;               // "unknown", "reachable", "private"
+    char outside[NODE_ADDRESS_TEXT]; // where others see this node, if not at an address of its own; ""
     const struct node_status_member *members; // this node first
     size_t n_members;
     struct gossip_membership_totals membership;

@@ -255,6 +255,12 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "links", "gauge", "Links in use.", (double)s->peers.links);
     metric(out, "missing_links", "gauge",
            "Neighbours without a link for long: neither end can call the other.", (double)s->peers.missing);
+    metric(out, "reachable", "gauge", "1: members can call this node.",
+           strcmp(s->reach, "reachable") == 0 ? 1 : 0);
+    metric(out, "forwarded_streams", "gauge", "Links of other members that go over this node.",
+           (double)s->peers.forwarded);
+    metric(out, "forwarded_bytes_total", "counter", "Bytes forwarded between other members.",
+           (double)s->peers.forwarded_bytes);
     metric(out, "half_open_connections", "gauge", "Accepted connections that are not in use yet.",
            (double)s->peers.half_open);
     metric(out, "connections_accepted_total", "counter", "Connections accepted on the peer port.",

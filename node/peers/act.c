@@ -45,10 +45,20 @@ static void deliver(struct peer_link *link, struct node_peers_event *event)
     peers->heard_bytes = NULL;
 }
 
+// Only over a direct link: a relay of a relay is none.
+static void relay(const struct peer_link *link)
+{
+    BASE_ASSERT(link->peers->heard->kind == GOSSIP_RELAY);
+    if (!link->relayed)
+        peer_relayed_heard(link->peers, &link->id, &link->peers->heard->as.relay);
+}
+
 static void down(struct peer_link *link)
 {
     BASE_ASSERT(link->authenticated && link->active);
     link->active = false;
+    if (!link->relayed)
+        peer_relayed_linked(link->peers, &link->id, false);
 }
 
 static void carry_out(struct node_peers *peers, const struct gossip_links_action *action)
@@ -73,10 +83,11 @@ static void carry_out(struct node_peers *peers, const struct gossip_links_action
     case GOSSIP_LINKS_EXPLAIN:
         explain(peers, action);
         break;
+    case GOSSIP_LINKS_DELIVER:
+        relay(action->owner);
+        break;
     case GOSSIP_LINKS_ENTRY:
         tell_entry(peers, action->target.entry);
-        break;
-    case GOSSIP_LINKS_REACHED:
         break;
     default:
         BASE_ASSERT(false); // the owner's
@@ -101,10 +112,15 @@ static bool hand_over(struct node_peers *peers, const struct gossip_links_action
         peers->changed = true;
         return true;
     case GOSSIP_LINKS_DELIVER:
+        if (peers->heard->kind == GOSSIP_RELAY)
+            return false;
         deliver(action->owner, event);
         return true;
     case GOSSIP_LINKS_UNREACHABLE:
         event->kind = NODE_PEERS_UNREACHABLE;
+        return true;
+    case GOSSIP_LINKS_REACHED:
+        event->kind = NODE_PEERS_REACHED;
         return true;
     case GOSSIP_LINKS_MISSING:
         event->kind = NODE_PEERS_MISSING;

@@ -1,5 +1,6 @@
 // Addresses of entries and members, and sockets that connect to them. gossip/links decides when, in which
 // order and how often.
+#include "gossip/reach/relays.h"
 #include "node/peers/endpoints.h"
 #include "node/peers/private.h"
 #include <errno.h>
@@ -15,21 +16,65 @@ static void resolved(struct node_peers *peers, const struct gossip_links_target 
         peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_RESOLVED, .target = *target, .count = count});
 }
 
-static size_t member_addresses(struct node_peers *peers, const struct gossip_id *id,
-                               struct node_address out[LIMIT_ADDRESSES])
+static void resolved_member(struct node_peers *peers, const struct gossip_links_target *target,
+                            const struct peer_way ways[PEER_WAYS], size_t count)
+{
+    struct gossip_links_event event = {.kind = GOSSIP_LINKS_RESOLVED, .target = *target, .count = count};
+    for (size_t i = 0; i < count; i++)
+        event.relayed |= (uint32_t)ways[i].relayed << i;
+    node_peers_say_later(peers, event);
+}
+
+// Members that relay for this one, and to which this node has a direct link.
+static size_t relays_to(const struct node_peers *peers, const struct gossip_record *record,
+                        struct peer_way ways[GOSSIP_RECORD_RELAYS])
+{
+    size_t count = 0;
+    const size_t members = gossip_membership_count(peers->options.membership);
+    for (size_t i = 1; i < members && count < record->n_relays; i++) {
+        struct gossip_member_info info;
+        void *owner;
+        gossip_membership_info(peers->options.membership, i, &info);
+        const uint64_t named = gossip_id_beginning(&info.record->id);
+        if (named != record->relays[0] && (record->n_relays < 2 || named != record->relays[1]))
+            continue;
+        if (gossip_links_active(peers->rules, &info.record->id, &owner) &&
+            !gossip_links_is_relayed(peers->rules, &info.record->id))
+            ways[count++] = (struct peer_way){.relayed = true, .via = info.record->id};
+    }
+    return count;
+}
+
+// A node that can be called itself will soon be, by a member that cannot: for it the relays come last.
+static size_t member_ways(struct node_peers *peers, const struct gossip_links_target *target,
+                          struct peer_way ways[PEER_WAYS])
 {
     struct gossip_member_info info;
-    if (node_faults_has(peers->options.faults, id) || // as if there were no answer
-        gossip_membership_find(peers->options.membership, id, &info))
+    struct node_address addresses[LIMIT_ADDRESSES];
+    struct peer_way relays[GOSSIP_RECORD_RELAYS];
+    size_t count = 0;
+    if (node_faults_has(peers->options.faults, &target->peer) || // as if there were no answer
+        gossip_membership_find(peers->options.membership, &target->peer, &info))
         return 0;
-    return node_endpoints_of(peers->options.endpoints, info.record, out);
+    const size_t direct = node_endpoints_of(peers->options.endpoints, info.record, addresses),
+                 relayed = target->direct || !gossip_record_is_private(info.record)
+                               ? 0
+                               : relays_to(peers, info.record, relays);
+    for (size_t i = 0; i < relayed && !peers->reachable; i++)
+        ways[count++] = relays[i];
+    for (size_t i = 0; i < direct; i++)
+        ways[count++] = (struct peer_way){.address = addresses[i]};
+    for (size_t i = 0; i < relayed && peers->reachable; i++)
+        ways[count++] = relays[i];
+    BASE_ASSERT(count <= PEER_WAYS);
+    return count;
 }
 
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target)
 {
-    struct node_address addresses[LIMIT_ADDRESSES];
+    struct peer_way ways[PEER_WAYS];
     if (target->entry == GOSSIP_NO_ENTRY) {
-        resolved(peers, target, member_addresses(peers, &target->peer, addresses));
+        resolved_member(peers, target, ways, member_ways(peers, target, ways));
         return;
     }
     const struct gossip_entry *shown = gossip_links_entry(peers->rules, target->entry);
@@ -61,41 +106,44 @@ static void answered(evutil_socket_t s, short what, void *argument)
     }
 }
 
-static bool find_address(struct node_peers *peers, const struct gossip_links_action *call,
-                         struct node_address *address)
+static bool find_way(struct node_peers *peers, const struct gossip_links_action *call, struct peer_way *way)
 {
-    struct node_address of_member[LIMIT_ADDRESSES];
+    struct peer_way ways[PEER_WAYS];
     if (call->target.entry == GOSSIP_NO_ENTRY) {
-        if (call->address >= member_addresses(peers, &call->target.peer, of_member))
-            return false; // its record has changed meanwhile
-        *address = of_member[call->address];
+        if (call->address >= member_ways(peers, &call->target, ways) ||
+            ways[call->address].relayed != call->relayed)
+            return false; // its record, or the links to its relays, have changed meanwhile
+        *way = ways[call->address];
         return true;
     }
     const struct node_resolution *r = peers->entry[call->target.entry].resolution;
     if (!r || call->address >= r->count)
         return false;
-    *address = r->addresses[call->address];
+    *way = (struct peer_way){.address = r->addresses[call->address]};
     return true;
+}
+
+// -1: errno says why.
+static int open_way(struct node_peers *peers, const struct gossip_links_action *call,
+                    const struct peer_way *way, struct peer_link *link)
+{
+    errno = 0;
+    if (way->relayed)
+        return peer_relayed_call(peers, link, &way->via, &call->target.peer);
+    node_address_text(&way->address, link->address);
+    return node_listener_call(peers->options.listener, &way->address);
 }
 
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *call)
 {
     struct gossip_links_event ended = {.kind = GOSSIP_LINKS_ENDED, .link = call->link};
-    struct node_address address;
-    char text[NODE_ADDRESS_TEXT];
-    int s = -1;
-    errno = 0;
-    if (find_address(peers, call, &address))
-        s = node_listener_call(peers->options.listener, &address);
+    struct peer_way way;
+    struct peer_link *link = find_way(peers, call, &way) ? peer_link_make(peers, "") : NULL;
+    const int s = link ? open_way(peers, call, &way, link) : -1;
     if (s < 0) {
-        ended.end = errno == ECONNREFUSED ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER;
-        node_peers_say_later(peers, ended);
-        return;
-    }
-    node_address_text(&address, text);
-    struct peer_link *link = peer_link_make(peers, text);
-    if (!link) {
-        close(s);
+        ended.end = link && errno == ECONNREFUSED ? GOSSIP_END_REFUSED : GOSSIP_END_OTHER;
+        if (link)
+            peer_link_free(link);
         node_peers_say_later(peers, ended);
         return;
     }

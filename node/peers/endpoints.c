@@ -1,6 +1,7 @@
 #include "node/peers/endpoints.h"
 
 #include "base/array.h"
+#include "gossip/reach/reach.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,6 @@ struct node_endpoints {
     struct endpoint *rows; // in the order of their ids
     size_t count;
 };
-
-bool node_address_is_near(const struct gossip_address *a)
-{
-    static const uint8_t zeros[16], one[16] = {[15] = 1};
-    if (a->family == 4)
-        return a->ip[0] == 127 || memcmp(a->ip, zeros, 4) == 0 || (a->ip[0] == 169 && a->ip[1] == 254);
-    return memcmp(a->ip, zeros, sizeof zeros) == 0 || memcmp(a->ip, one, sizeof one) == 0;
-}
 
 void node_address_of(const struct gossip_address *from, struct node_address *to)
 {
@@ -65,15 +58,10 @@ bool node_address_tell(const struct node_address *from, struct gossip_address *t
     return true;
 }
 
-static bool same(const struct gossip_address *a, const struct gossip_address *b)
-{
-    return a->family == b->family && a->port == b->port && memcmp(a->ip, b->ip, sizeof a->ip) == 0;
-}
-
 bool node_address_equal(const struct node_address *a, const struct node_address *b)
 {
     struct gossip_address x, y;
-    return node_address_tell(a, &x) && node_address_tell(b, &y) && same(&x, &y);
+    return node_address_tell(a, &x) && node_address_tell(b, &y) && gossip_address_same(&x, &y);
 }
 
 enum base_error node_endpoints_create(struct node_endpoints **out)
@@ -141,14 +129,14 @@ void node_endpoints_linked(struct node_endpoints *endpoints, const struct gossip
 {
     struct gossip_address told;
     struct endpoint *row =
-        node_address_tell(from, &told) && !node_address_is_near(&told) ? find_or_add(endpoints, id) : NULL;
+        node_address_tell(from, &told) && !gossip_address_is_near(&told) ? find_or_add(endpoints, id) : NULL;
     if (row)
         row->linked = told;
 }
 
 static struct gossip_address reachable(const struct endpoint *row, const struct gossip_address *told)
 {
-    if (!row || row->linked.family == 0 || !node_address_is_near(told))
+    if (!row || row->linked.family == 0 || !gossip_address_is_near(told))
         return *told;
     struct gossip_address there = row->linked;
     there.port = told->port;
@@ -171,7 +159,7 @@ static size_t begin_of_turn(const struct endpoint *row, const struct node_addres
 {
     struct gossip_address told;
     for (size_t i = 0; row && i < count; i++)
-        if (node_address_tell(&addresses[i], &told) && same(&row->from, &told))
+        if (node_address_tell(&addresses[i], &told) && gossip_address_same(&row->from, &told))
             return i;
     return 0;
 }
@@ -208,7 +196,7 @@ bool node_endpoints_at(const struct node_endpoints *endpoints, const struct node
         return false;
     for (size_t i = 0; i < endpoints->count; i++) {
         const struct endpoint *row = &endpoints->rows[i];
-        if (same(&row->from, &told) && (!latest || row->heard_ns > latest->heard_ns))
+        if (gossip_address_same(&row->from, &told) && (!latest || row->heard_ns > latest->heard_ns))
             latest = row;
     }
     if (latest)

@@ -35,9 +35,6 @@ bool node_endpoints_at(const struct node_endpoints *endpoints, const struct node
                        struct gossip_id *id);
 void node_endpoints_forget(struct node_endpoints *endpoints, const struct gossip_id *id);
 
-// Loopback, no address at all, or of one link only (169.254.0.0/16): others cannot use it, or reach
-// themselves there.
-bool node_address_is_near(const struct gossip_address *address);
 void node_address_of(const struct gossip_address *from, struct node_address *to);
 // False: of no known family, or of one link only (fe80::).
 bool node_address_tell(const struct node_address *from, struct gossip_address *to);

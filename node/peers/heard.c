@@ -48,6 +48,7 @@ static struct gossip_links_event event_of(struct peer_link *link, const struct g
         event.kind = GOSSIP_LINKS_GREETING;
         event.greeting = &message->as.greeting;
         snprintf(link->name, sizeof link->name, "%s", message->as.greeting.name);
+        snprintf(link->seen, sizeof link->seen, "%s", message->as.greeting.seen);
     } else if (message->kind == GOSSIP_BYE) {
         event.kind = GOSSIP_LINKS_BYE;
         event.reason = message->as.bye.reason;

@@ -1,4 +1,5 @@
 // One link: its socket and session, and the bytes of greetings and BYEs.
+#include "node/peers/endpoints.h"
 #include "node/peers/private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +25,23 @@ static void send_in_order(struct peer_link *link, const struct gossip_message *m
     (void)!node_link_give(link->link, header, bytes);
 }
 
+// A relayed link shows nothing of the other end's addresses.
+static void tell_seen(const struct peer_link *link, char seen[GOSSIP_SEEN_TEXT])
+{
+    struct node_address theirs;
+    struct gossip_address told;
+    char text[NODE_ADDRESS_TEXT];
+    if (link->relayed || !node_link_peer_address(link->link, &theirs) || !node_address_tell(&theirs, &told))
+        return;
+    node_address_of(&told, &theirs); // ::ffff:a.b.c.d is a.b.c.d
+    node_address_text(&theirs, text);
+    snprintf(seen, GOSSIP_SEEN_TEXT, "%.55s", text);
+}
+
 void peer_link_greet(struct peer_link *link)
 {
     struct gossip_message message = {.kind = GOSSIP_GREETING, .as.greeting = *link->peers->options.greeting};
+    tell_seen(link, message.as.greeting.seen);
     send_message(link, &message);
 }
 
@@ -53,11 +68,14 @@ void peer_link_up(struct peer_link *link, struct node_peers_event *event)
 {
     BASE_ASSERT(link->authenticated && !link->active);
     link->active = link->was_active = true;
+    if (!link->relayed)
+        peer_relayed_linked(link->peers, &link->id, true);
     node_link_pause(link->link, link->peers->paused);
     peer_tell_up(link);
-    if (!node_link_address(link->link, &event->own))
+    event->seen = link->seen;
+    if (link->relayed || !node_link_address(link->link, &event->own))
         event->own.bytes = 0;
-    if (!node_link_peer_address(link->link, &event->theirs))
+    if (link->relayed || !node_link_peer_address(link->link, &event->theirs))
         event->theirs.bytes = 0;
 }
 
@@ -121,6 +139,7 @@ void peer_link_free(struct peer_link *link)
 {
     LIST_REMOVE(link, others);
     node_link_destroy(link->link);
+    peer_relayed_left(link);
     free(link);
 }
 

@@ -85,6 +85,8 @@ static enum base_error make_parts(struct node_peers *peers)
     if (!error && (!peers->timer || !peers->waiting))
         error = BASE_ENOMEM;
     if (!error)
+        error = peer_relayed_create(peers);
+    if (!error)
         error = peer_call_create(peers);
     if (!error)
         error = node_listener_create(base, peers->options.listener, accepted, peers, &peers->listener);
@@ -101,6 +103,7 @@ enum base_error node_peers_create(const struct node_peers_options *options, stru
         peers->options.protocols = gossip_own_protocols;
     peers->sessions = &peer_link_handler;
     LIST_INIT(&peers->links);
+    LIST_INIT(&peers->relayed);
     enum base_error error = make_parts(peers);
     if (!error)
         *out = peers;
@@ -115,6 +118,7 @@ void node_peers_destroy(struct node_peers *peers)
         return;
     while (!LIST_EMPTY(&peers->links))
         peer_link_free(LIST_FIRST(&peers->links));
+    peer_relayed_destroy(peers);
     node_listener_destroy(peers->listener);
     peer_call_destroy(peers);
     if (peers->timer)
@@ -198,6 +202,16 @@ void node_peers_allow_changed(struct node_peers *peers)
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_ALLOW});
 }
 
+void node_peers_reachable(struct node_peers *peers, bool reachable)
+{
+    peers->reachable = reachable;
+}
+
+void node_peers_moved(struct node_peers *peers)
+{
+    node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_LOOK_ALL});
+}
+
 void node_peers_faults_changed(struct node_peers *peers)
 {
     struct peer_link *link;
@@ -239,6 +253,12 @@ bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer
     return active(peers, peer) != NULL;
 }
 
+const struct gossip_id *node_peers_via(const struct node_peers *peers, const struct gossip_id *peer)
+{
+    const struct peer_link *link = active(peers, peer);
+    return link && link->relayed ? &link->via : NULL;
+}
+
 size_t node_peers_entries(const struct node_peers *peers)
 {
     return peers->n_entries;
@@ -273,13 +293,17 @@ struct node_peers_counters node_peers_counters(const struct node_peers *peers)
 {
     struct gossip_links_totals totals;
     struct gossip_missing none;
+    struct gossip_relay_totals relay;
     gossip_links_totals(peers->rules, &totals);
+    gossip_relay_totals(peers->relay, &relay);
     return (struct node_peers_counters){.accepted = totals.accepted + totals.turned_away,
                                         .strangers = peers->strangers,
                                         .turned_away = totals.turned_away,
                                         .refused = totals.refused,
                                         .links = totals.active,
                                         .half_open = totals.half_open,
+                                        .forwarded = relay.forwarded,
+                                        .forwarded_bytes = relay.bytes,
                                         .missing = node_peers_missing(peers, &none, 0)};
 }
 

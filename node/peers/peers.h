@@ -24,7 +24,7 @@ struct node_peers;
 struct node_streams;
 
 enum node_peers_event_kind {
-    NODE_PEERS_UP,          // a link to `peer` is in use; `own`, `theirs`: its addresses
+    NODE_PEERS_UP,          // a link to `peer` is in use; `own`, `theirs`: its addresses, if it is direct
     NODE_PEERS_DOWN,        // no link to `peer` is in use any more
     NODE_PEERS_MESSAGE,     // `message` for the worker; its payloads point into bytes[count], malloc'ed and
                             // now the owner's
@@ -34,6 +34,7 @@ enum node_peers_event_kind {
                             // listens at any of its addresses
     NODE_PEERS_MISSING,     // the wanted link to `peer` has been missing for long: neither end can call the
                             // other. Told once
+    NODE_PEERS_REACHED,     // `peer` has called this node
     NODE_PEERS_CONFLICT,    // another process runs with this identity: a peer has a working link to it, at
                             // `address`
     NODE_PEERS_SETTINGS,    // the peer `name` at `address` trains already: this node is to start again with
@@ -46,6 +47,7 @@ struct node_peers_event {
     struct node_address own, theirs;      // of 0 bytes: not known
     const struct gossip_message *message; // these three valid until the next event
     const char *address, *name;
+    const char *seen; // UP: IP:PORT of this node as the peer sees it; "": it does not
     uint8_t *bytes;
     size_t count;
     char *settings;
@@ -76,6 +78,8 @@ struct node_peers_counters {
     uint64_t accepted, strangers, turned_away; // strangers: failed or no handshake; turned away: over a limit
     uint64_t refused, links;                   // refused: authenticated, but another model or not allowed
     size_t half_open, missing;                 // missing: wanted links that cannot be established
+    size_t forwarded;                          // streams of other members, now
+    uint64_t forwarded_bytes;
 };
 
 enum base_error node_peers_create(const struct node_peers_options *options,
@@ -100,8 +104,11 @@ void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, c
 void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
                       const char *why); // it broke the protocol
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
-void node_peers_pause(struct node_peers *peers, bool paused);    // the worker is behind
-void node_peers_allow_changed(struct node_peers *peers);         // ends the links of nodes no longer allowed
+void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
+void node_peers_allow_changed(struct node_peers *peers);      // ends the links of nodes no longer allowed
+void node_peers_reachable(struct node_peers *peers, bool reachable); // members can call this node
+void node_peers_moved(
+    struct node_peers *peers); // an address of this node has changed: looks for direct links
 void node_peers_faults_changed(struct node_peers *peers);        // links stall, or continue
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns); // several times a second
 
@@ -110,6 +117,8 @@ void node_peers_stop_accepting(struct node_peers *peers);
 void node_peers_leave(struct node_peers *peers);
 
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
+// The member over which the link in use to this peer goes; NULL: it is direct, or there is none.
+const struct gossip_id *node_peers_via(const struct node_peers *peers, const struct gossip_id *peer);
 const char *node_peers_refusal(const struct node_peers *peers); // the latest refusal; "": none
 size_t node_peers_entries(const struct node_peers *peers);      // of the peer list
 const struct gossip_entry *node_peers_entry(const struct node_peers *peers, size_t entry);

@@ -1,5 +1,6 @@
 // What the files of node/peers share, lowest first: tell.c (the log), rules.c (an event for gossip/links),
-// link.c (one socket and its session), call.c (addresses, and sockets to them), act.c (what gossip/links
+// link.c (one socket and its session), call.c (addresses, and sockets to them), relayed.c
+// (links over a member), act.c (what gossip/links
 // decided, carried out or handed to the owner), heard.c (what a session reports) and peers.c (the owner's
 // requests). Included nowhere else.
 #ifndef NODE_PEERS_PRIVATE_H
@@ -7,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "gossip/relay/relay.h"
 #include "node/net/listener.h"
 #include "node/peers/peers.h"
 #include "node/queue/rate_limit.h"
@@ -16,7 +18,10 @@ struct peer_link {
     LIST_ENTRY(peer_link) others;
     struct node_peers *peers;
     struct node_link *link;
-    uint64_t handle; // in gossip/links
+    uint64_t handle;      // in gossip/links
+    bool relayed;         // over `via`, as `stream` of gossip/relay
+    uint64_t stream;      // 0: none
+    struct gossip_id via; //
     bool caller, authenticated, active, was_active;
     struct gossip_links_target target; // of a caller
     struct gossip_id id;               // authenticated
@@ -25,6 +30,7 @@ struct peer_link {
     const char *closing;               // why, for people; NULL: it ended by itself
     char name[LIMIT_NODE_NAME_BYTES];  // greeted
     char address[NODE_ADDRESS_TEXT];
+    char seen[GOSSIP_SEEN_TEXT]; // where the other end sees this one; greeted
 };
 
 struct peer_account { // the traffic of links that have ended
@@ -48,12 +54,25 @@ struct peer_refusal { // as logged
 
 #define PEER_REFUSALS 16u // remembered; the oldest goes
 
+#define PEER_WAYS (LIMIT_ADDRESSES + GOSSIP_RECORD_RELAYS)
+struct peer_way { // how a member can be called
+    bool relayed;
+    struct gossip_id via;        // relayed
+    struct node_address address; // direct
+};
+
+struct relayed_end;
+
 struct node_peers {
     struct node_peers_options options;
     const struct node_link_handler *sessions; // the handler of their reports
     struct gossip_links *rules;
     LIST_HEAD(, peer_link) links;
     struct node_listener *listener;
+    struct gossip_relay *relay;
+    LIST_HEAD(, relayed_end) relayed; // the streams of relay that end here
+    struct event *relaying;           // its timer
+    bool reachable;                   // members can call this node
     struct node_resolver *resolver;
     struct event *answered, *timer, *waiting;
     uint64_t armed_ns;
@@ -108,6 +127,17 @@ enum base_error peer_call_create(struct node_peers *peers) BASE_CHECK;
 void peer_call_destroy(struct node_peers *peers);
 void peer_call_resolve(struct node_peers *peers, const struct gossip_links_target *target);
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *action);
+
+// relayed.c
+enum base_error peer_relayed_create(struct node_peers *peers) BASE_CHECK;
+void peer_relayed_destroy(struct node_peers *peers);
+// The socket for `link`, which becomes relayed; -1: it cannot be made.
+int peer_relayed_call(struct node_peers *peers, struct peer_link *link, const struct gossip_id *via,
+                      const struct gossip_id *peer);
+void peer_relayed_left(struct peer_link *link);                                                // it has ended
+void peer_relayed_linked(struct node_peers *peers, const struct gossip_id *peer, bool linked); // directly
+void peer_relayed_heard(struct node_peers *peers, const struct gossip_id *peer,
+                        const struct gossip_relay_message *message);
 
 // heard.c
 extern const struct node_link_handler peer_link_handler;

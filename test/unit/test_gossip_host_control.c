@@ -410,6 +410,53 @@ static void links_and_members_hear_of_each_other(void **state)
     destroy_two(&node);
 }
 
+static void sign(struct node *node, size_t at)
+{
+    const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER, .now_ns = node->now_ns};
+    assert_int_equal(gossip_membership_step(two.membership[at], &timer), BASE_OK);
+}
+
+static const struct gossip_record *own_record(void)
+{
+    struct gossip_member_info info;
+    gossip_membership_info(two.membership[0], 0, &info);
+    return info.record;
+}
+
+// A node that others cannot call names its relays and wants links to them; one that they can call offers to
+// relay, if it may.
+static void a_private_node_keeps_a_link_to_its_relays(void **state)
+{
+    struct node node;
+    (void)state;
+    create_two(&node);
+    gossip_membership_ways(two.membership[OTHER], GOSSIP_WAYS, NULL, 0);
+    sign(&node, OTHER);
+    link_up(&node);
+    assert_int_equal(info_of(0, OTHER).record->ways, GOSSIP_WAYS);
+    assert_false(gossip_links_wants(node.links, &two.identity[OTHER].id));
+
+    gossip_control_reach(node.control, GOSSIP_REACH_PRIVATE, true);
+    take(&node);
+    sign(&node, 0);
+    assert_true(gossip_links_wants(node.links, &two.identity[OTHER].id));
+    assert_int_equal(own_record()->ways, 0);
+    assert_int_equal(own_record()->n_relays, 1);
+    assert_true(own_record()->relays[0] == gossip_id_beginning(&two.identity[OTHER].id));
+
+    gossip_control_reach(node.control, GOSSIP_REACH_REACHABLE, false);
+    take(&node);
+    sign(&node, 0);
+    assert_false(gossip_links_wants(node.links, &two.identity[OTHER].id));
+    assert_int_equal(own_record()->ways, GOSSIP_WAY_REACHABLE);
+    assert_int_equal(own_record()->n_relays, 0);
+    gossip_control_reach(node.control, GOSSIP_REACH_REACHABLE, true);
+    take(&node);
+    sign(&node, 0);
+    assert_int_equal(own_record()->ways, GOSSIP_WAYS);
+    destroy_two(&node);
+}
+
 // What the learner and the life say of this node is in its record, and goes out with it.
 static void the_own_record_follows_the_life(void **state)
 {
@@ -442,6 +489,7 @@ int main(void)
         cmocka_unit_test(the_record_says_what_the_life_decides),
         cmocka_unit_test(a_node_that_departs_tells_members_then_links),
         cmocka_unit_test(links_and_members_hear_of_each_other),
+        cmocka_unit_test(a_private_node_keeps_a_link_to_its_relays),
         cmocka_unit_test(the_own_record_follows_the_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

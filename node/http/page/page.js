@@ -287,7 +287,7 @@ function progress_of(m, steps) {
 }
 
 const first = (a, b) => b.self - a.self || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
-const reach = m => m.self ? '' : m.neighbour ? m.linked ? 'averages with this node' : {text: 'neighbour without a link', tone: 'bad'} : '';
+const reach = m => m.self ? '' : m.neighbour ? m.linked ? 'averages with this node' + (m.via ? ' over ' + m.via : '') : {text: 'neighbour without a link', tone: 'bad'} : '';
 
 function members(s) {
   const shown = [...s.members].sort(first);

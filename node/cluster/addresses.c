@@ -1,0 +1,206 @@
+// The addresses of this node, and how others reach it: what is found out about them goes to gossip/reach, and
+// its verdict to membership, links and people.
+#include "base/log.h"
+#include "node/cluster/private.h"
+#include "node/net/interfaces.h"
+#include "node/net/listener.h"
+#include "node/queue/clock.h"
+#include <arpa/inet.h>
+#include <string.h>
+
+#define INTERFACES_NS (2 * NODE_SECOND_NS) // between two looks at the interfaces
+
+// -- from the configuration
+
+// Debian and Ubuntu write a host's own name into its /etc/hosts as 127.0.1.1. Others who are told that
+// address call themselves. A number, or localhost, is meant as it is.
+static bool is_own_name(const char *host, const struct gossip_address *addresses, size_t count)
+{
+    bool near = !node_address_is_loopback(host);
+    for (size_t i = 0; i < count; i++)
+        near = near && gossip_address_is_near(&addresses[i]);
+    return near;
+}
+
+static void tell_advertised(const struct gossip_address *addresses, size_t count, const char *advertise)
+{
+    char text[NODE_ADDRESS_TEXT];
+    struct node_address address;
+    node_address_of(&addresses[0], &address);
+    node_address_text(&address, text);
+    if (strcmp(text, advertise) != 0)
+        base_log(BASE_LOG_INFO, "advertise", "node.advertise: %s is %s%s", advertise, text,
+                 count > 1 ? ", and others" : "");
+}
+
+static enum base_error find_advertised(struct node_cluster *cluster, const char *advertise,
+                                       struct base_reason *why)
+{
+    struct node_resolution r = {0};
+    struct gossip_address found[LIMIT_ADDRESSES];
+    size_t count = 0;
+    char text[NODE_ADDRESS_TEXT];
+    enum base_error error = node_address_parse(advertise, r.host, &r.port, why);
+    if (error)
+        return base_fail_context(why, error, "node.advertise");
+    node_resolve_now(&r);
+    for (size_t i = 0; i < r.count && count < LIMIT_ADDRESSES; i++)
+        count += node_address_tell(&r.addresses[i], &found[count]);
+    if (count == 0)
+        return base_fail(why, BASE_EIO, "node.advertise: %s cannot be resolved (%s)", advertise, r.problem);
+    cluster->told_port = r.port ? r.port : cluster->port;
+    for (size_t i = 0; i < count; i++)
+        found[i].port = cluster->told_port;
+    if (!is_own_name(r.host, found, count)) {
+        tell_advertised(found, count, advertise);
+        gossip_reach_give(cluster->reach, found, count);
+        return BASE_OK;
+    }
+    node_address_text(&r.addresses[0], text);
+    base_log(
+        BASE_LOG_WARN, "advertise",
+        "node.advertise: %s is %s on this host (see /etc/hosts), where others would reach themselves; this node "
+        "tells the addresses of its links instead, with port %u. Give a number, or a name that is right here, too",
+        advertise, text, (unsigned)cluster->told_port);
+    return BASE_OK;
+}
+
+// -- what is found out
+
+static void take_interfaces(struct node_cluster *cluster, uint64_t now_ns)
+{
+    struct node_address all[GOSSIP_REACH_INTERFACES];
+    struct gossip_address told[GOSSIP_REACH_INTERFACES];
+    size_t n_told = 0;
+    cluster->interfaces_ns = now_ns;
+    const size_t count = node_interfaces(all, GOSSIP_REACH_INTERFACES);
+    for (size_t i = 0; i < count; i++)
+        n_told += node_address_tell(&all[i], &told[n_told]);
+    if (n_told > 0)
+        gossip_reach_interfaces(cluster->reach, told, n_told);
+}
+
+enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
+{
+    static const uint8_t everywhere[16] = {0};
+    const char *advertise = cluster->options.links.config->node.advertise;
+    struct node_address bound;
+    struct gossip_address own;
+    if (gossip_reach_create(&cluster->reach))
+        return base_fail(why, BASE_ENOMEM, "no memory for the addresses");
+    if (!node_address_bound(cluster->options.links.listener, &bound))
+        return base_fail(why, BASE_EIO, "the listener has no address");
+    cluster->port = node_listener_port(cluster->options.links.listener);
+    cluster->told_port = cluster->port;
+    take_interfaces(cluster, node_clock_ns());
+    if (advertise[0] != 0) {
+        enum base_error error = find_advertised(cluster, advertise, why);
+        if (error)
+            return error;
+    }
+    if (node_address_tell(&bound, &own) && memcmp(own.ip, everywhere, sizeof everywhere) != 0) {
+        own.port = cluster->told_port;
+        cluster->listens_there_only = true;
+        gossip_reach_own(cluster->reach, &own);
+    }
+    cluster->n_told = gossip_reach_addresses(cluster->reach, node_clock_ns(), cluster->told);
+    return BASE_OK;
+}
+
+static bool read_seen(const char *text, struct gossip_address *seen)
+{
+    char host[LIMIT_HOST_BYTES];
+    struct base_reason why;
+    *seen = (struct gossip_address){0};
+    if (text[0] == 0 || node_address_parse(text, host, &seen->port, &why) || seen->port == 0)
+        return false;
+    if (inet_pton(AF_INET, host, seen->ip) == 1)
+        seen->family = 4;
+    else if (inet_pton(AF_INET6, host, seen->ip) == 1)
+        seen->family = 6;
+    return seen->family != 0;
+}
+
+void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_event *link)
+{
+    struct gossip_address own, seen;
+    const bool direct = link->own.bytes > 0 && node_address_tell(&link->own, &own);
+    if (!direct)
+        return;
+    own.port = cluster->told_port;
+    if (!cluster->listens_there_only)
+        gossip_reach_own(cluster->reach, &own);
+    (void)read_seen(link->seen, &seen);
+    gossip_reach_seen(cluster->reach, node_clock_ns(), &link->peer, &seen);
+    node_cluster_follow_reach(cluster);
+}
+
+void node_cluster_called(struct node_cluster *cluster, const struct gossip_id *by)
+{
+    gossip_reach_called(cluster->reach, node_clock_ns(), by);
+    node_cluster_follow_reach(cluster);
+}
+
+// -- what follows
+
+static bool same_addresses(const struct node_cluster *cluster, const struct gossip_address *now, size_t count)
+{
+    bool same = count == cluster->n_told;
+    for (size_t i = 0; i < count && same; i++)
+        same = gossip_address_same(&now[i], &cluster->told[i]);
+    return same;
+}
+
+static void follow_addresses(struct node_cluster *cluster, uint64_t now_ns)
+{
+    struct gossip_address now[LIMIT_ADDRESSES];
+    const size_t count = gossip_reach_addresses(cluster->reach, now_ns, now);
+    if (count == 0 || same_addresses(cluster, now, count)) // without a network the latest ones stay
+        return;
+    memcpy(cluster->told, now, count * sizeof *now);
+    cluster->n_told = count;
+    gossip_membership_addresses(cluster->membership, now, count);
+    node_peers_moved(cluster->peers);
+}
+
+enum gossip_reach_state node_cluster_reach(const struct node_cluster *cluster,
+                                           char outside[NODE_ADDRESS_TEXT])
+{
+    struct gossip_address seen;
+    struct node_address address;
+    outside[0] = 0;
+    if (gossip_reach_outside(cluster->reach, node_clock_ns(), &seen)) {
+        node_address_of(&seen, &address);
+        node_address_text(&address, outside);
+    }
+    return cluster->reached;
+}
+
+static void tell_reach(const struct node_cluster *cluster)
+{
+    char text[NODE_ADDRESS_TEXT];
+    (void)node_cluster_reach(cluster, text);
+    if (cluster->reached == GOSSIP_REACH_REACHABLE)
+        base_log(BASE_LOG_INFO, "reach", "members can call this node%s%s", text[0] ? " at " : "", text);
+    else if (cluster->reached == GOSSIP_REACH_PRIVATE)
+        base_log(
+            BASE_LOG_INFO, "reach",
+            "no member could call this node%s%s: it is behind a router or a firewall. It calls others itself, "
+            "and members that can be called relay for it; an open port %u (TCP and UDP) makes links direct",
+            text[0] ? ", which others see at " : "", text, (unsigned)cluster->told_port);
+}
+
+void node_cluster_follow_reach(struct node_cluster *cluster)
+{
+    const uint64_t now_ns = node_clock_ns();
+    if (now_ns - cluster->interfaces_ns >= INTERFACES_NS)
+        take_interfaces(cluster, now_ns);
+    follow_addresses(cluster, now_ns);
+    const enum gossip_reach_state state = gossip_reach_state(cluster->reach, now_ns);
+    if (state == cluster->reached)
+        return;
+    cluster->reached = state;
+    tell_reach(cluster);
+    node_peers_reachable(cluster->peers, state == GOSSIP_REACH_REACHABLE);
+    gossip_control_reach(cluster->control, state, cluster->options.links.config->node.relay > 0);
+}
