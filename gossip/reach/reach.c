@@ -5,8 +5,8 @@
 
 struct voter {
     struct gossip_id id;
-    struct gossip_address seen;  // family 0: it has not said
-    uint64_t seen_ns, called_ns; // 0: never
+    struct gossip_address seen;                  // family 0: it has not said
+    uint64_t seen_ns, called_ns, called_told_ns; // 0: never; told: from an address that it tells
 };
 
 struct gossip_reach {
@@ -124,7 +124,9 @@ void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *a
 
 static uint64_t heard_ns(const struct voter *voter)
 {
-    return voter->seen_ns > voter->called_ns ? voter->seen_ns : voter->called_ns;
+    const uint64_t called_ns =
+        voter->called_ns > voter->called_told_ns ? voter->called_ns : voter->called_told_ns;
+    return voter->seen_ns > called_ns ? voter->seen_ns : called_ns;
 }
 
 static struct voter *voter_of(struct gossip_reach *reach, const struct gossip_id *id)
@@ -154,10 +156,12 @@ void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct
         reach->first_ns = now_ns;
 }
 
-void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member)
+void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                         bool told)
 {
+    struct voter *voter = voter_of(reach, member);
     BASE_ASSERT(now_ns > 0);
-    voter_of(reach, member)->called_ns = now_ns;
+    *(told ? &voter->called_told_ns : &voter->called_ns) = now_ns;
 }
 
 // -- what follows
@@ -188,7 +192,8 @@ enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uin
     const bool behind = outsiders(reach, now_ns) > 0;
     for (size_t i = 0; i < reach->n_voters; i++) {
         const struct voter *voter = &reach->voters[i];
-        if (is_fresh(voter->called_ns, now_ns) && (!behind || is_outside(reach, voter, now_ns)))
+        if (behind ? is_outside(reach, voter, now_ns) && is_fresh(voter->called_ns, now_ns)
+                   : is_fresh(voter->called_ns, now_ns) || is_fresh(voter->called_told_ns, now_ns))
             return GOSSIP_REACH_REACHABLE;
     }
     const bool waited = reach->first_ns != 0 && now_ns >= reach->first_ns + GOSSIP_REACH_WAIT_NS;

@@ -6,8 +6,9 @@
 //
 // REACHABLE: a member has called this node. If some members see the node at an address that no interface has,
 // it is behind a router, and only the call of such a member counts: one from inside proves nothing about
-// those outside. PRIVATE: it has links and nobody called; members call each other for that purpose (LOOK in
-// gossip/links). Both are judged by what was said in the latest GOSSIP_REACH_FRESH_NS.
+// those outside, and one from an address that this node has called may have passed as an answer. PRIVATE: it
+// has links and nobody called; members call each other for that purpose (LOOK in gossip/links). Both are
+// judged by what was said in the latest GOSSIP_REACH_FRESH_NS.
 //
 // Pure: time comes with the call. One owner (the loop). Memory: GOSSIP_REACH_VOTERS members.
 #ifndef GOSSIP_REACH_REACH_H
@@ -43,8 +44,10 @@ void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *a
 // This member is linked directly and sees the node at `address`; family 0: it does not say.
 void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
                        const struct gossip_address *address);
-// A call of this member has reached this node.
-void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member);
+// A call of this member has reached this node, from a port of its own or (`told`) from an address that it
+// tells, which this node may have called: a router that lets only answers in may have taken it for one.
+void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                         bool told);
 
 enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns);
 // The addresses to tell, the most useful first; returns their number.

@@ -135,9 +135,23 @@ void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_e
     node_cluster_follow_reach(cluster);
 }
 
-void node_cluster_called(struct node_cluster *cluster, const struct gossip_id *by)
+static bool tells(const struct node_cluster *cluster, const struct gossip_id *member,
+                  const struct node_address *address)
 {
-    gossip_reach_called(cluster->reach, node_clock_ns(), by);
+    struct gossip_member_info info;
+    struct gossip_address from;
+    bool found = false;
+    if (!node_address_tell(address, &from) || gossip_membership_find(cluster->membership, member, &info))
+        return true; // nothing is known that speaks against it
+    for (size_t i = 0; i < info.record->n_addresses && !found; i++)
+        found = gossip_address_same(&info.record->addresses[i], &from);
+    return found;
+}
+
+void node_cluster_called(struct node_cluster *cluster, const struct node_peers_event *link)
+{
+    const bool told = link->theirs.bytes == 0 || tells(cluster, &link->peer, &link->theirs);
+    gossip_reach_called(cluster->reach, node_clock_ns(), &link->peer, told);
     node_cluster_follow_reach(cluster);
 }
 

@@ -66,7 +66,7 @@ bool node_cluster_take_link(struct node_cluster *cluster, const struct node_peer
         node_endpoints_linked(cluster->endpoints, &link->peer, &link->theirs);
         return true;
     case NODE_PEERS_REACHED:
-        node_cluster_called(cluster, &link->peer);
+        node_cluster_called(cluster, link);
         return false;
     case NODE_PEERS_PACKET:
         take_packet(cluster, link);

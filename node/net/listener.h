@@ -27,7 +27,8 @@ void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_
 enum base_error node_listener_bind(const char *key, const char *text, int *socket,
                                    struct base_reason *why) BASE_CHECK;
 // A socket that connects to `to`, non-blocking; -1: errno says why. It leaves from the port of the listener
-// if that is possible: a router then gives this port one address outside, at which others can be called back.
+// (-1: from any) if that is possible: a router then gives this port one address outside, at which others can
+// be called back.
 int node_listener_call(int listener, const struct node_address *to);
 uint16_t node_listener_port(int socket);
 bool node_listener_is_loopback(int socket); // for any name that it was bound by

@@ -121,6 +121,8 @@ static bool hand_over(struct node_peers *peers, const struct gossip_links_action
         return true;
     case GOSSIP_LINKS_REACHED:
         event->kind = NODE_PEERS_REACHED;
+        if (!node_link_peer_address(((struct peer_link *)action->owner)->link, &event->theirs))
+            event->theirs.bytes = 0;
         return true;
     case GOSSIP_LINKS_MISSING:
         event->kind = NODE_PEERS_MISSING;

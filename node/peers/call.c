@@ -123,6 +123,15 @@ static bool find_way(struct node_peers *peers, const struct gossip_links_action 
     return true;
 }
 
+// A look at a member that is linked directly shows whether it can be called: from another port, which no
+// router takes for the one that the member has called.
+static bool finds_out(const struct node_peers *peers, const struct gossip_links_target *target)
+{
+    void *owner;
+    return target->direct && gossip_links_active(peers->rules, &target->peer, &owner) != 0 &&
+           !gossip_links_is_relayed(peers->rules, &target->peer);
+}
+
 // -1: errno says why.
 static int open_way(struct node_peers *peers, const struct gossip_links_action *call,
                     const struct peer_way *way, struct peer_link *link)
@@ -131,7 +140,7 @@ static int open_way(struct node_peers *peers, const struct gossip_links_action *
     if (way->relayed)
         return peer_relayed_call(peers, link, &way->via, &call->target.peer);
     node_address_text(&way->address, link->address);
-    return node_listener_call(peers->options.listener, &way->address);
+    return node_listener_call(finds_out(peers, &call->target) ? -1 : peers->options.listener, &way->address);
 }
 
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *call)

@@ -34,7 +34,7 @@ enum node_peers_event_kind {
                             // listens at any of its addresses
     NODE_PEERS_MISSING,     // the wanted link to `peer` has been missing for long: neither end can call the
                             // other. Told once
-    NODE_PEERS_REACHED,     // `peer` has called this node
+    NODE_PEERS_REACHED,     // `peer` has called this node, from `theirs`
     NODE_PEERS_CONFLICT,    // another process runs with this identity: a peer has a working link to it, at
                             // `address`
     NODE_PEERS_SETTINGS,    // the peer `name` at `address` trains already: this node is to start again with
