@@ -10,6 +10,7 @@
 #define MAGIC_BYTES   5u
 #define FORMAT        1u // of the handshake, whatever GOSSIP_PROTOCOL is: it never changes with that number
 #define PREFIX_BYTES  2u // length of the handshake message after it
+#define CROSSED_LABEL "p2pml crossed call" // of the key of an initiator that becomes the responder
 #define BINDING_BYTES 64u
 #define PROOF_BYTES   (GOSSIP_ID_BYTES + BINDING_BYTES)
 #define OFFER_BYTES   1u                                        // the offered AEADs
@@ -24,12 +25,14 @@ enum state { STATE_HANDSHAKE, STATE_OPEN, STATE_DEAD }; // dead: after an error,
 struct gossip_session {
     enum state state;
     bool initiator;
+    bool crossed; // a call of the other end has crossed ours
     const struct gossip_identity *identity;
     size_t message_limit;
     uint8_t offered, theirs;              // AEADs
     struct gossip_protocols ours, spoken; // spoken: by the peer
-    struct gossip_secrets secrets;        // of a responder, until it has read message 0
+    struct gossip_secrets secrets;        // until the first message of the other end has been read
     struct gossip_noise_handshake handshake;
+    struct gossip_noise_handshake responder; // takes the place of an initiator's, if calls cross
     struct gossip_noise_cipher send, receive;
     struct gossip_id peer;
     struct base_buffer partial; // the beginning of a frame that is not complete
@@ -39,6 +42,7 @@ static void wipe_keys(struct gossip_session *session)
 {
     sodium_memzero(&session->secrets, sizeof session->secrets);
     sodium_memzero(&session->handshake, sizeof session->handshake);
+    sodium_memzero(&session->responder, sizeof session->responder);
     sodium_memzero(&session->send, sizeof session->send);
     sodium_memzero(&session->receive, sizeof session->receive);
 }
@@ -76,6 +80,20 @@ static uint16_t agreed(const struct gossip_protocols *ours, const struct gossip_
     return most >= ours->least && most >= theirs->least ? most : 0;
 }
 
+// An ephemeral key is used in one handshake only.
+static void begin_responder(struct gossip_noise_handshake *handshake, const struct gossip_noise_options *call)
+{
+    struct gossip_noise_options options = *call;
+    uint8_t entropy[GOSSIP_NOISE_KEY_BYTES];
+    BASE_ASSERT(call->initiator);
+    crypto_generichash_blake2b(entropy, sizeof entropy, (const uint8_t *)CROSSED_LABEL, strlen(CROSSED_LABEL),
+                               call->ephemeral_secret, GOSSIP_NOISE_KEY_BYTES);
+    options.initiator = false;
+    options.ephemeral_secret = entropy;
+    gossip_noise_begin(handshake, &options);
+    sodium_memzero(entropy, sizeof entropy);
+}
+
 enum base_error gossip_session_create(const struct gossip_session_options *options,
                                       struct gossip_session **session)
 {
@@ -102,9 +120,10 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
         .ephemeral_secret = options->entropy,
         .psk = options->secrets->psk[0],
     };
-    if (!options->initiator)
-        made->secrets = *options->secrets;
+    made->secrets = *options->secrets;
     gossip_noise_begin(&made->handshake, &noise);
+    if (options->initiator)
+        begin_responder(&made->responder, &noise);
     *session = made;
     return BASE_OK;
 }
@@ -220,8 +239,21 @@ static enum base_error read_first(struct gossip_session *session, const uint8_t 
         error = gossip_noise_read(&session->handshake, message, bytes, payload);
     }
     sodium_memzero(&begun, sizeof begun);
-    sodium_memzero(&session->secrets, sizeof session->secrets);
     return error;
+}
+
+// Both ends have called each other over one stream. The larger ephemeral key remains the initiator's, who
+// ignores the other message 0; the other end answers as a responder. BASE_EAUTH: our own message has come back.
+static enum base_error cross(struct gossip_session *session, const uint8_t *message)
+{
+    const int order = memcmp(session->handshake.e.public_key, message, GOSSIP_NOISE_KEY_BYTES);
+    BASE_ASSERT(session->initiator && !session->crossed);
+    session->crossed = true;
+    if (order < 0) {
+        session->initiator = false;
+        session->handshake = session->responder;
+    }
+    return order == 0 ? BASE_EAUTH : BASE_OK;
 }
 
 static enum base_error receive_handshake(struct gossip_session *session, const uint8_t *message, size_t bytes,
@@ -229,9 +261,16 @@ static enum base_error receive_handshake(struct gossip_session *session, const u
 {
     BASE_ASSERT(session->state == STATE_HANDSHAKE && session->handshake.next < 3);
     uint8_t payload[PAYLOAD_BYTES];
+    if (session->initiator && bytes == handshake_bytes(0)) {
+        enum base_error crossing = cross(session, message);
+        if (crossing || session->initiator)
+            return crossing;
+    }
     const unsigned number = session->handshake.next;
     enum base_error error = number == 0 ? read_first(session, message, bytes, payload)
                                         : gossip_noise_read(&session->handshake, message, bytes, payload);
+    sodium_memzero(&session->secrets, sizeof session->secrets);
+    sodium_memzero(&session->responder, sizeof session->responder);
     if (!error)
         error = read_payload(session, number, payload);
     if (!error && session->handshake.next < 3)
@@ -255,10 +294,11 @@ enum base_error gossip_session_start(struct gossip_session *session, struct base
     return error ? bury(session, error) : BASE_OK;
 }
 
-// Checks a length prefix before any byte after it is kept.
+// Checks a length prefix before any byte after it is kept. No two messages of a handshake have one length.
 static enum base_error check_frame_length(const struct gossip_session *session, size_t bytes)
 {
-    return bytes == handshake_bytes(session->handshake.next) ? BASE_OK : BASE_EFORMAT;
+    const bool crosses = session->initiator && !session->crossed && bytes == handshake_bytes(0);
+    return crosses || bytes == handshake_bytes(session->handshake.next) ? BASE_OK : BASE_EFORMAT;
 }
 
 struct input {

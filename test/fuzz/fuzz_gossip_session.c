@@ -1,6 +1,6 @@
-// A responder against arbitrary bytes: before the handshake, and as raw bytes after it. The first byte of the
-// input chooses. Keys and entropy are fixed, so every input replays. A peer with the keys is in
-// fuzz_gossip_records.c.
+// One end against arbitrary bytes: before the handshake, and as raw bytes after it; a responder, or an
+// initiator that the other end has called, too. The first byte of the input chooses. Keys and entropy are fixed,
+// so every input replays. A peer with the keys is in fuzz_gossip_records.c.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/noise.h"
@@ -23,17 +23,22 @@ struct peer {
     struct base_buffer in, out;
 };
 
-static void begin(struct peer *peer)
+static void begin(struct peer *peer, bool initiator)
 {
     static const uint8_t seeds[2][32] = {{1}, {2}};
     static const struct gossip_secrets secrets = {.psk = {{9}, {0}}, .count = 2}; // the peer uses the second
-    struct gossip_session_options options = {
-        .identity = &peer->other, .secrets = &secrets, .cluster = "fuzz", .message_limit = MESSAGE_LIMIT};
+    struct gossip_session_options options = {.initiator = initiator,
+                                             .identity = &peer->other,
+                                             .secrets = &secrets,
+                                             .cluster = "fuzz",
+                                             .message_limit = MESSAGE_LIMIT};
     memset(peer, 0, sizeof *peer);
     gossip_identity_from_seed(seeds[0], &peer->self);
     gossip_identity_from_seed(seeds[1], &peer->other);
     memset(options.entropy, 3, sizeof options.entropy);
     BASE_ASSERT(!gossip_session_create(&options, &peer->session));
+    BASE_ASSERT(!gossip_session_start(peer->session, &peer->out));
+    base_buffer_consume(&peer->out, base_buffer_length(&peer->out));
 }
 
 // No input can guess the key.
@@ -81,10 +86,12 @@ static size_t frame(uint8_t *prefix, size_t bytes)
     return 2 + bytes;
 }
 
-static void shake_hands(struct peer *peer)
+// `entropy`: of the ephemeral key. Its public key must be larger than that of the session: an initiator
+// answers no smaller one.
+static void shake_hands(struct peer *peer, uint8_t entropy[32])
 {
     struct gossip_noise_handshake handshake;
-    uint8_t prologue[13] = "p2pml", entropy[32] = {4}, psk[32] = {0}, message[256];
+    uint8_t prologue[13] = "p2pml", psk[32] = {0}, message[256];
     uint8_t payload[PAYLOAD_BYTES] = {1, 0, 255, 255}; // all protocols
     prologue[5] = 1;                                   // the format of the handshake
     memcpy(prologue + 9, "fuzz", 4);
@@ -115,14 +122,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     const uint8_t choice = data[0];
-    const size_t piece = choice >> 1 == 0 ? SIZE_MAX : choice >> 1;
-    begin(&peer);
+    const bool initiator = choice & 128;
+    const size_t piece = (choice & 126) == 0 ? SIZE_MAX : (choice & 126) >> 1;
+    begin(&peer, initiator);
     if ((choice & 1) == 0) {
         say(&peer, data + 1, size - 1, piece);
         // no input can guess the secret
         BASE_ASSERT(base_buffer_length(&peer.out) == 0 && !peer.opener);
     } else {
-        shake_hands(&peer);
+        shake_hands(&peer, (uint8_t[32]){16});
         say(&peer, data + 1, size - 1, piece);
     }
     gossip_session_destroy(peer.session);

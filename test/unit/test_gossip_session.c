@@ -356,6 +356,162 @@ static void test_a_responder_accepts_each_of_its_secrets(void **state)
         }
 }
 
+// Two calls over one stream. `larger`: the side with the larger ephemeral key.
+static struct pair crossed_pair(unsigned larger, const struct gossip_secrets secrets[2])
+{
+    struct pair pair = {0};
+    for (;;) {
+        for (unsigned i = 0; i < 2; i++) {
+            struct gossip_session_options options = options_of(true);
+            options.identity = &identity[i];
+            options.secrets = secrets ? &secrets[i] : &SECRETS;
+            assert_int_equal(gossip_session_create(&options, &pair.side[i]), BASE_OK);
+            assert_int_equal(gossip_session_start(pair.side[i], &pair.out[i]), BASE_OK);
+        }
+        const int order =
+            memcmp(base_buffer_head(&pair.out[0]) + 2, base_buffer_head(&pair.out[1]) + 2, 32);
+        if ((order > 0) == (larger == 0))
+            return pair;
+        pair_free(&pair);
+        pair = (struct pair){0};
+    }
+}
+
+enum { MESSAGE_0 = 2 + GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES, MESSAGE_1 = 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES };
+
+static void expect_halves_fit(struct pair *pair)
+{
+    struct halves halves;
+    uint8_t message[300], wire[300 + GOSSIP_RECORD_OVERHEAD];
+    fill(message, sizeof message);
+    split(pair, &halves);
+    for (unsigned i = 0; i < 4; i++)
+        expect_message(&halves, 1 - i % 2, wire, seal(&halves, i % 2, message, sizeof message, wire), message,
+                       sizeof message);
+    halves_free(&halves);
+}
+
+// Whoever hears the other first, and in whatever pieces.
+static void test_calls_that_cross_become_one_session(void **state)
+{
+    (void)state;
+    static const size_t splits[] = {SIZE_MAX, 0, 0, 1, 2, 7, 50, 53};
+    for (unsigned larger = 0; larger < 2; larger++)
+        for (unsigned first = 0; first < 2; first++)
+            for (size_t s = 0; s < LENGTH_OF(splits); s++) {
+                struct pair pair = crossed_pair(larger, NULL);
+                struct gossip_session_event event;
+                size_t left = MESSAGE_0;
+                while (left > 0) { // the first of the two hears all of message 0 before the other hears anything
+                    const size_t most = splits[s] == SIZE_MAX || splits[s] == 0 ? left : splits[s];
+                    assert_int_equal(hand_over(&pair, first, most < left ? most : left, &event), BASE_OK);
+                    assert_int_equal(event.kind, GOSSIP_SESSION_NOTHING);
+                    left -= most < left ? most : left;
+                }
+                assert_int_equal(base_buffer_length(&pair.out[first]),
+                                 first == larger ? MESSAGE_0 : MESSAGE_0 + MESSAGE_1);
+                assert_int_equal(run_handshake(&pair, splits[s]), BASE_OK);
+                assert_true(gossip_session_established(pair.side[0]));
+                assert_true(gossip_session_established(pair.side[1]));
+                expect_halves_fit(&pair);
+                pair_free(&pair);
+            }
+}
+
+// The end that answers has used its first key in message 0 already.
+static void test_a_crossed_call_is_answered_with_another_key(void **state)
+{
+    (void)state;
+    struct pair pair = crossed_pair(0, NULL);
+    struct gossip_session_event event;
+    uint8_t key[32];
+    memcpy(key, base_buffer_head(&pair.out[1]) + 2, sizeof key);
+    assert_int_equal(hand_over(&pair, 1, SIZE_MAX, &event), BASE_OK);
+    assert_int_equal(base_buffer_length(&pair.out[1]), MESSAGE_0 + MESSAGE_1);
+    assert_memory_not_equal(base_buffer_head(&pair.out[1]) + MESSAGE_0 + 2, key, sizeof key);
+    pair_free(&pair);
+}
+
+// While the secret of a cluster changes, the two may begin with different ones. Only the one that stays the
+// initiator has chosen.
+static void test_crossed_calls_accept_each_of_their_secrets(void **state)
+{
+    (void)state;
+    for (size_t used = 0; used <= 3; used++) {
+        struct gossip_secrets secrets[2] = {0};
+        struct gossip_session_event event;
+        for (size_t i = 0; i < 3; i++)
+            secret_of(&secrets[1], i, (uint8_t)(100 + i));
+        secret_of(&secrets[0], 0, (uint8_t)(100 + used)); // 3: none of the other's
+        secret_of(&secrets[0], 1, 100);
+        struct pair pair = crossed_pair(0, secrets);
+        assert_int_equal(hand_over(&pair, 0, SIZE_MAX, &event), BASE_OK); // is not read
+        assert_int_equal(hand_over(&pair, 1, SIZE_MAX, &event), used < 3 ? BASE_OK : BASE_EAUTH);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(holds(pair.side[1], (uint8_t)(100 + i)), i == used);
+        assert_int_equal(base_buffer_length(&pair.out[1]), used < 3 ? MESSAGE_1 : 0);
+        if (used < 3) {
+            assert_int_equal(run_handshake(&pair, SIZE_MAX), BASE_OK);
+            assert_true(gossip_session_established(pair.side[0]) && gossip_session_established(pair.side[1]));
+            assert_false(holds(pair.side[0], (uint8_t)(100 + (used == 0))));
+        }
+        pair_free(&pair);
+    }
+}
+
+static enum base_error say_again(struct pair *pair, unsigned to, const uint8_t message_0[MESSAGE_0])
+{
+    struct gossip_session_event event;
+    size_t consumed = 0;
+    return gossip_session_receive(pair->side[to], message_0, MESSAGE_0, &consumed, &pair->out[to], &event);
+}
+
+static void test_an_own_call_that_comes_back_is_refused(void **state)
+{
+    (void)state;
+    struct pair pair = crossed_pair(0, NULL);
+    uint8_t own[MESSAGE_0];
+    memcpy(own, base_buffer_head(&pair.out[0]), sizeof own);
+    assert_int_equal(say_again(&pair, 0, own), BASE_EAUTH);
+    assert_int_equal(base_buffer_length(&pair.out[0]), MESSAGE_0);
+    assert_int_equal(say_again(&pair, 0, own), BASE_ESTATE);
+    pair_free(&pair);
+}
+
+// A call crosses once, and not after the answer.
+static void test_a_second_crossing_is_refused(void **state)
+{
+    (void)state;
+    for (unsigned to = 0; to < 2; to++) {
+        struct pair pair = crossed_pair(0, NULL);
+        struct gossip_session_event event;
+        uint8_t message_0[2][MESSAGE_0];
+        for (unsigned i = 0; i < 2; i++)
+            memcpy(message_0[i], base_buffer_head(&pair.out[i]), MESSAGE_0);
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(hand_over(&pair, i, MESSAGE_0, &event), BASE_OK);
+        assert_int_equal(say_again(&pair, to, message_0[1 - to]), BASE_EFORMAT);
+        assert_int_equal(say_again(&pair, to, message_0[1 - to]), BASE_ESTATE);
+        pair_free(&pair);
+    }
+    struct pair pair = new_pair(), other = new_pair();
+    struct gossip_session_event event;
+    struct halves halves;
+    struct gossip_opened opened;
+    size_t consumed = 0;
+    for (unsigned step = 0; step < 3; step++)
+        assert_int_equal(hand_over(&pair, 1 - step % 2, SIZE_MAX, &event), BASE_OK);
+    other.out[0].data[other.out[0].start + 2] = 0xff; // where a record has its kind
+    assert_int_equal(say_again(&pair, 0, base_buffer_head(&other.out[0])), BASE_ESTATE);
+    split(&pair, &halves);
+    assert_int_equal(
+        gossip_opener_take(halves.opener[0], base_buffer_head(&other.out[0]), MESSAGE_0, &consumed, &opened),
+        BASE_EFORMAT);
+    halves_free(&halves);
+    pair_free(&pair);
+    pair_free(&other);
+}
+
 static void test_a_changed_handshake_is_refused(void **state)
 {
     (void)state;
@@ -624,6 +780,11 @@ int main(void)
         cmocka_unit_test(test_the_wire_shows_no_plaintext),
         cmocka_unit_test(test_a_stranger_gets_no_answer),
         cmocka_unit_test(test_a_responder_accepts_each_of_its_secrets),
+        cmocka_unit_test(test_calls_that_cross_become_one_session),
+        cmocka_unit_test(test_a_crossed_call_is_answered_with_another_key),
+        cmocka_unit_test(test_crossed_calls_accept_each_of_their_secrets),
+        cmocka_unit_test(test_an_own_call_that_comes_back_is_refused),
+        cmocka_unit_test(test_a_second_crossing_is_refused),
         cmocka_unit_test(test_a_changed_handshake_is_refused),
         cmocka_unit_test(test_another_format_of_the_handshake_gets_no_answer),
         cmocka_unit_test(test_an_impossible_range_of_protocols_is_refused),

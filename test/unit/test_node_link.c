@@ -179,6 +179,23 @@ static void a_link_proves_both_ends_and_carries_messages(void **state)
     free(large);
 }
 
+// As after a simultaneous open: both ends have called.
+static void two_calls_over_one_stream_are_one_link(void **state)
+{
+    struct pair *p = *state;
+    open_end(p, &p->a, p->sockets[0], true, 7, 20 * SECOND_NS);
+    open_end(p, &p->b, p->sockets[1], true, 7, 20 * SECOND_NS);
+    run_until(p, &p->a.established);
+    run_until(p, &p->b.established);
+    assert_memory_equal(&p->a.peer, &p->b.identity.id, sizeof p->a.peer);
+    assert_memory_equal(&p->b.peer, &p->a.identity.id, sizeof p->b.peer);
+    assert_int_equal(node_link_send(p->a.link, "x", 1), BASE_OK);
+    assert_int_equal(node_link_send(p->b.link, "y", 1), BASE_OK);
+    run_until_messages(p, &p->b, 1);
+    run_until_messages(p, &p->a, 1);
+    assert_false(p->a.closed || p->b.closed);
+}
+
 static void an_orderly_end_loses_no_message(void **state)
 {
     struct pair *p = *state;
@@ -428,6 +445,7 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_pair, free_pair)
     const struct CMUnitTest tests[] = {
         CASE(a_link_proves_both_ends_and_carries_messages),
+        CASE(two_calls_over_one_stream_are_one_link),
         CASE(an_orderly_end_loses_no_message),
         CASE(a_paused_link_keeps_its_messages),
         CASE(a_slow_reader_is_closed),
