@@ -160,7 +160,7 @@ class Cluster:
         self.stillness.start()
         self.hosts = []
         ports = [7400] * count + [7480] * count if network else free_ports(2 * count)
-        address = netns.Network.address if network else lambda _: "127.0.0.1"
+        address = self.network.address if network else lambda _: "127.0.0.1"
         peers = ",".join(f"{address(i)}:{ports[i]}" for i in range(min(count, 3)))
         for i in range(count):
             merged = {**MODEL, "node.listen": f"{address(i)}:{ports[i]}", "node.http": f"127.0.0.1:{ports[count + i]}",
