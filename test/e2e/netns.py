@@ -105,7 +105,7 @@ class Network:
         return self.address(i)
 
     def apply(self):
-        rules = "".join(f"add rule ip chaos way {rule} drop\n" for rules in self.rules.values() for rule in rules)
+        rules = "".join(f"add rule ip chaos way {rule} counter drop\n" for rules in self.rules.values() for rule in rules)
         self.router.run("nft", "-f", "-", said="flush chain ip chaos way\n" + rules)
 
     def set(self, name, *rules):
@@ -206,8 +206,8 @@ class Homes(Network):
     | `firewall` | answers; no NAT | the same |
     | `double` | two port-restricted ones in a row | the same |
 
-    No router takes up a connection whose beginning it has not seen. The router in the middle drops what has a private address, and
-    hosts of two homes may have the same one. Hosts of a home are on one wire; rate and queue are those of the line of the home."""
+    No router takes up a connection whose beginning it has not seen. What is sent to a private address vanishes in the router in the
+    middle, and hosts of two homes may have the same one. Hosts of a home are on one wire; rate and queue are those of the line of the home."""
 
     KINDS = ("open", "full-cone", "port-restricted", "symmetric", "firewall", "double")
     NETS = ("192.168.0", "192.168.1", "192.168.178")
@@ -221,8 +221,7 @@ class Homes(Network):
         if strange:
             raise ValueError(f"no router is {', '.join(map(str, strange))}; there are {', '.join(self.KINDS)}")
         super().__init__(count)
-        self.router.run("nft", "-f", "-", said="add chain ip chaos private { type filter hook forward priority 1; policy accept; }\n" + "".join(
-            f"add rule ip chaos private ip {end} {{ 192.168.0.0/16, 100.64.0.0/10 }} drop\n" for end in ("saddr", "daddr")))
+        self.router.run("ip", "-batch", "-", said="route add blackhole 192.168.0.0/16\nroute add blackhole 100.64.0.0/16\n")
 
     def connect(self, i, space):
         if i not in self.home:

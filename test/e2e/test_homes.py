@@ -5,6 +5,7 @@ That nothing arrives is known without waiting: a second packet, sent later on th
 Needs root, iproute2 and nftables."""
 
 import contextlib
+import re
 import select
 import socket
 import sys
@@ -14,6 +15,7 @@ import netns
 
 PATIENCE = 60.0
 PORT = netns.PORT
+RECEIVE_ERRORS = 11  # IP_RECVERR: those of routers, too
 NATS = ("full-cone", "port-restricted", "symmetric", "double")
 
 
@@ -185,7 +187,12 @@ class HomesTest(unittest.TestCase):
         inside = self.socket(4, PORT)
         marker = self.marker(inside, self.socket(0))
         for who in self.socket(0), self.socket(3):
-            self.assertFalse(self.passed(who, (net.address(4), PORT), inside, marker))
+            who.setsockopt(socket.IPPROTO_IP, RECEIVE_ERRORS, 1)
+            who.connect((net.address(4), PORT))
+            who.send(b"first")
+            marker()
+            self.assertEqual(inside.recv(100), b"marker")
+            self.assertEqual(who.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "it was refused; it must vanish")
         own = self.socket(6, PORT)  # that private address is the host itself
         self.socket(6).sendto(b"own", (net.address(3), PORT))
         self.assertEqual(own.recv(100), b"own")
@@ -211,7 +218,7 @@ class HomesTest(unittest.TestCase):
             with self.subTest(kind=kind):
                 net = self.homes([kind])
                 inside, outside = self.pair(self.stream(3), self.listener(0))
-                old, friend = self.socket(3), self.socket(0)
+                old, friend = self.socket(3, PORT), self.socket(0)
                 there = self.seen(old, friend)
                 net.forget(3)
                 inside.sendall(b"nobody hears this")
@@ -256,9 +263,14 @@ class HomesTest(unittest.TestCase):
                     a.sendto(bytes(1400), address)
                     a.sendto(b"small", address)
                     self.assertEqual(b.recv(2000), b"small")
+                self.assertEqual(self.swallowed(), 2)
                 self.whole(i, 1160, 200_000)
+                self.assertEqual(self.swallowed(), 2)
                 net.swallow(i, None)
                 self.whole(i, 1460, 200_000)
+
+    def swallowed(self):
+        return sum(map(int, re.findall(r"counter packets (\d+)", self.net.router.run("nft", "list", "chain", "ip", "chaos", "way"))))
 
     def whole(self, i, segment, count):
         """So many bytes go both ways in segments of that size."""
