@@ -57,9 +57,11 @@ class Edges:
         self.plan = {frozenset((name, m["name"])) for name, s in last.items() for m in s["members"] if m["neighbour"]}
         met = {(name, e["name"]) for name, s in last.items() for e in s["edges"] if e["state"] == "live" and e["exchanges"]}
         self.live = {pair for pair in self.plan if all(way in met for way in (tuple(pair), tuple(pair)[::-1]))}
+        self.relayed = {frozenset((name, m["name"])): m["via"] for name, s in last.items() for m in s["members"] if m["neighbour"] and m.get("via")}
 
     def line(self):
-        return f"edges live {len(self.live)} of {len(self.plan)}"
+        over = ", ".join(f"{'-'.join(sorted(pair))} over {via}" for pair, via in sorted(self.relayed.items(), key=lambda p: sorted(p[0])))
+        return f"edges live {len(self.live)} of {len(self.plan)}, relayed {len(self.relayed)}{': ' * bool(over)}{over}"
 
     def wrong(self):
         return [f"the edge {'-'.join(pair)} of the plan is not live" for pair in sorted(sorted(p) for p in self.plan - self.live)]
