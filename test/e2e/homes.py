@@ -11,6 +11,8 @@ JOB = {"model__hidden": 64, "data__train_count": 3200, "data__test_count": 1000,
 TIMES = ("average.deadline_floor", "average.deadline_ceiling", "average.forget_after", "node.linger", "node.start_timeout")
 RATE = 2  # Mbit/s
 LOOK_S = 0.5
+PATH = 1280  # bytes of the largest packet that a bad path lets through
+WHOLE_MOST = 5.0  # seconds after a fault
 
 
 def use_default_times():
@@ -35,6 +37,13 @@ class Homes(trial.Trial):
     def __init__(self, count, kinds, mode="async", rate=RATE, **settings):
         super().__init__(count, rate, mode, behind=behind(kinds, count), **{**JOB, **settings})
         self.last, self.looked = {}, 0.0
+        self.struck = None
+        self.faults = {"forget": self.network.forget, "move": self.network.move, "swallow": lambda home: self.network.swallow(home, PATH)}
+
+    def strike(self, fault, i):
+        """Hits the router of host i, or its path."""
+        self.faults[fault](self.network.home[i])
+        self.struck = self.hosts[i].name, time.time()
 
     def turn(self, moments):
         over = super().turn(moments)
@@ -48,6 +57,19 @@ class Homes(trial.Trial):
             status = host.status()
             if status and status["state"] == "training":
                 self.last[host.name] = status
+
+
+def standstill(life, moment):
+    """The longest time, from that moment to its end, in which a node met a neighbour that it had met before not once."""
+    met, rounds = {}, [row for row in life.rows if "met" in row]  # the line after a merge has none
+    for row in rounds:
+        for neighbour in row["met"]:
+            met.setdefault(neighbour, []).append(row["time"])
+    longest = 0.0
+    for times in (t for t in met.values() if t[0] < moment):
+        after = [moment, *(t for t in times if t > moment), rounds[-1]["time"]]
+        longest = max(longest, *(b - a for a, b in zip(after, after[1:])))
+    return longest
 
 
 class Edges:
@@ -72,6 +94,9 @@ class Outcome:
 
     def __init__(self, run, result):
         self.seconds, self.last, self.edges = result.seconds, run.last, Edges(run.last)
+        self.struck = run.struck
+        self.still = standstill(result.lives[run.struck[0]], run.struck[1]) if run.struck else 0.0
+        self.resyncs = sum(e["resyncs"] for s in run.last.values() for e in s["edges"])
         self.nodes = [(h.name, h.process.returncode, result.accuracy(h)) for h in run.hosts]
         measured = [accuracy for _, _, accuracy in self.nodes if accuracy is not None]
         self.mean, self.worst = (statistics.fmean(measured), min(measured)) if measured else (0.0, 0.0)
@@ -88,12 +113,18 @@ class Outcome:
             elif self.last[name]["members_here"] != len(self.nodes):
                 yield f"{name} saw {self.last[name]['members_here']} of {len(self.nodes)} members at its end"
         yield from self.edges.wrong()
+        if self.still > WHOLE_MOST:
+            yield f"{self.struck[0]} had no exchange with a neighbour for {self.still:.1f} s; {WHOLE_MOST:g} s is the most"
 
     def line(self):
-        return (f"{self.edges.line()}; mean {self.mean:.2f}, worst {self.worst:.2f}; "
+        hit = f"{self.struck[0]} stood still for {self.still:.1f} s; " if self.struck else ""
+        return (f"{self.edges.line()}; mean {self.mean:.2f}, worst {self.worst:.2f}; {hit}{self.resyncs} RESYNC; "
                 f"statuses {' '.join(str(status) for _, status, _ in self.nodes)}; {self.seconds:.0f} s")
 
 
-def run(count, kinds, mode="async", patience=300.0, name="homes", **settings):
+def run(count, kinds, mode="async", patience=300.0, name="homes", fault=None, **settings):
+    """fault: (name, host), after 30% of the rounds."""
     with Homes(count, kinds, mode, **settings) as one:
+        if fault:
+            one.at(trial.part(one, 0.3), lambda: one.strike(*fault))
         return Outcome(one, one.run(patience, name))
