@@ -353,6 +353,20 @@ static void a_node_that_stops_relaying_ends_what_it_forwards(void **state)
     assert_int_equal(totals().ends, 1);
 }
 
+static void who_loses_bytes_is_not_told_that_all_has_come(void **state)
+{
+    uint32_t number;
+    (void)state;
+    forward(RATE, &number);
+    hear_data(LOW, 4, CHUNK);
+    hear_data(LOW, 4, CHUNK);
+    hear(LOW, GOSSIP_RELAY_CLOSE, 4, GOSSIP_RELAY_END_ENDED);
+    assert_int_equal(w.n, 0);
+    step((struct gossip_relay_event){.kind = GOSSIP_RELAY_RATE, .rate = 0});
+    take();
+    said_only(HIGH, GOSSIP_RELAY_CLOSE, number, GOSSIP_RELAY_END_OFF);
+}
+
 static void another_rate_holds_at_once(void **state)
 {
     uint32_t number;
@@ -404,6 +418,7 @@ int main(void)
         cmocka_unit_test_teardown(nobody_overtakes_who_waits, end),
         cmocka_unit_test_teardown(a_broken_stream_keeps_nothing, end),
         cmocka_unit_test_teardown(a_node_that_stops_relaying_ends_what_it_forwards, end),
+        cmocka_unit_test_teardown(who_loses_bytes_is_not_told_that_all_has_come, end),
         cmocka_unit_test_teardown(another_rate_holds_at_once, end),
         cmocka_unit_test_teardown(what_is_not_taken_passes_the_relay_in_order, end),
     };
