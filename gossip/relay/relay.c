@@ -157,8 +157,6 @@ static void bytes_keep(struct gossip_relay *relay)
 
 static bool bytes_pass(const struct gossip_relay *relay, const struct relay_side *to, size_t count)
 {
-    if (base_buffer_length(&to->waiting) > 0)
-        return false;
     return !relay_forwards(to->stream) ||
            (TAILQ_EMPTY(&relay->waiting) && rate_due_ns(relay, count) <= relay->now_ns);
 }
@@ -436,7 +434,7 @@ static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gos
         tell_fresh(side, action);
     } else if (waits && !relay_forwards(side->stream)) {
         tell_waiting(relay, side, action);
-    } else if (side->state == RELAY_OPEN && side->credit >= GOSSIP_RELAY_CHUNK) {
+    } else if (side->credit >= GOSSIP_RELAY_CHUNK) {
         tell_credit(side, action);
     } else if (side->state == RELAY_CLOSING && !waits) {
         *action = action_of(side, GOSSIP_RELAY_END, GOSSIP_RELAY_CLOSE);

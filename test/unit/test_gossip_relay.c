@@ -112,6 +112,7 @@ static void a_callee_sends_at_once(void **state)
     assert_int_equal(w.said[0].stream, stream);
     assert_int_equal(w.said[0].count, 9);
     assert_ptr_equal(w.said[0].bytes, bytes);
+    assert_int_equal(totals().bytes, 0); // it forwards nothing
 }
 
 static void calls_that_no_honest_relay_passes_on_are_refused(void **state)
@@ -266,6 +267,20 @@ static void the_other_end_says_why(void **state)
     assert_int_equal(totals().ends, 0);
 }
 
+static void a_direct_link_to_the_other_end_is_another_matter(void **state)
+{
+    uint32_t number;
+    (void)state;
+    begin(0);
+    link_to(HIGH);
+    uint64_t stream = called(HIGH, &number);
+    link_to(FAR);
+    unlink_from(FAR);
+    local(GOSSIP_RELAY_READ, stream, 1);
+    assert_int_equal(w.n, 1);
+    said_data(0, HIGH, number, 1);
+}
+
 static void streams_end_with_the_link_to_their_relay(void **state)
 {
     uint32_t number, other;
@@ -337,6 +352,7 @@ int main(void)
         cmocka_unit_test_teardown(bytes_beyond_the_window_break_the_stream, end),
         cmocka_unit_test_teardown(an_end_that_ends_says_so, end),
         cmocka_unit_test_teardown(the_other_end_says_why, end),
+        cmocka_unit_test_teardown(a_direct_link_to_the_other_end_is_another_matter, end),
         cmocka_unit_test_teardown(streams_end_with_the_link_to_their_relay, end),
         cmocka_unit_test_teardown(what_is_not_taken_is_kept, end),
     };

@@ -1,6 +1,8 @@
 // A relay between others, rule by rule, with messages of both ends written by the test.
 #include "test/support/relay_rules.h"
 
+enum { RATE = 4 * GOSSIP_RELAY_CHUNK }; // a burst is one chunk, which takes a quarter of a second
+
 // LOW opens stream 4 to HIGH, which knows it by *number
 
 static void forward(uint64_t rate, uint32_t *number)
@@ -107,9 +109,9 @@ static void a_member_opens_a_limited_number_of_streams(void **state)
 {
     (void)state;
     begin(GOSSIP_RELAY_ANY);
-    link_to(LOW);
-    link_to(FAR);
     link_to(HIGH);
+    link_to(FAR);
+    link_to(LOW);
     for (uint32_t i = 0; i < GOSSIP_RELAY_MEMBER; i++) {
         hear_id(LOW, GOSSIP_RELAY_OPEN, 2 * i, FAR);
         said_only(FAR, GOSSIP_RELAY_CALLED, w.said[0].message.stream, WINDOW);
@@ -173,6 +175,23 @@ static void a_relay_tells_the_end_that_is_left(void **state)
     assert_int_equal(totals().forwarded, 0);
 }
 
+static void an_end_that_has_closed_may_lose_its_link(void **state)
+{
+    uint32_t number;
+    (void)state;
+    forward(RATE, &number);
+    hear_data(LOW, 4, CHUNK);
+    hear_data(LOW, 4, CHUNK);
+    hear(LOW, GOSSIP_RELAY_CLOSE, 4, GOSSIP_RELAY_END_ENDED);
+    unlink_from(LOW);
+    take();
+    assert_int_equal(w.n, 0);
+    wait_until(gossip_relay_deadline(w.relay));
+    assert_int_equal(w.n, 2);
+    said_data(0, HIGH, number, CHUNK);
+    said_message(1, HIGH, GOSSIP_RELAY_CLOSE, number, GOSSIP_RELAY_END_ENDED);
+}
+
 static void what_is_about_no_stream_changes_nothing(void **state)
 {
     uint32_t number;
@@ -193,8 +212,6 @@ static void what_is_about_no_stream_changes_nothing(void **state)
 }
 
 // -- the rate
-
-enum { RATE = 4 * GOSSIP_RELAY_CHUNK }; // a burst is one chunk, which takes a quarter of a second
 
 static void bytes_beyond_the_rate_wait_for_their_turn(void **state)
 {
@@ -320,6 +337,8 @@ static void a_broken_stream_keeps_nothing(void **state)
     for (size_t i = 0; i < 3; i++) {
         hear_data(HIGH, number, CHUNK); // for nobody
         assert_int_equal(w.n, 0);
+        hear(HIGH, GOSSIP_RELAY_CREDIT, number, CHUNK);
+        assert_int_equal(w.n, 0);
         wait_until(gossip_relay_deadline(w.relay));
         said_data(0, HIGH, number, CHUNK);
     }
@@ -410,6 +429,7 @@ int main(void)
         cmocka_unit_test_teardown(a_relay_forwards_a_limited_number_of_streams, end),
         cmocka_unit_test_teardown(an_end_passes_through_the_relay, end),
         cmocka_unit_test_teardown(a_relay_tells_the_end_that_is_left, end),
+        cmocka_unit_test_teardown(an_end_that_has_closed_may_lose_its_link, end),
         cmocka_unit_test_teardown(what_is_about_no_stream_changes_nothing, end),
         cmocka_unit_test_teardown(bytes_beyond_the_rate_wait_for_their_turn, end),
         cmocka_unit_test_teardown(a_quarter_of_a_second_may_pass_at_once, end),
