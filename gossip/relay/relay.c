@@ -57,7 +57,7 @@ void gossip_relay_destroy(struct gossip_relay *relay)
     free(relay);
 }
 
-// -- the rate: a token bucket, as the time at which it is full again (the generic cell rate algorithm)
+// -- the rate: a token bucket, as the time at which it is full again (GCRA, ITU-T I.371)
 
 static uint64_t rate_cost_ns(const struct gossip_relay *relay, size_t bytes)
 {
@@ -104,6 +104,7 @@ static void side_cut(struct gossip_relay *relay, struct relay_side *side, enum g
     side_close(relay, relay_other(side), why);
     relay_drop(relay, side);
     side_close(relay, side, why);
+    side->why = why; // also if it was to hear of an end after bytes that are dropped now
     relay_ready(relay, side);
 }
 
@@ -156,8 +157,6 @@ static void bytes_keep(struct gossip_relay *relay)
 
 static bool bytes_pass(const struct gossip_relay *relay, const struct relay_side *to, size_t count)
 {
-    if (base_buffer_length(&to->waiting) > 0)
-        return false;
     return !relay_forwards(to->stream) ||
            (TAILQ_EMPTY(&relay->waiting) && rate_due_ns(relay, count) <= relay->now_ns);
 }
@@ -435,7 +434,7 @@ static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gos
         tell_fresh(side, action);
     } else if (waits && !relay_forwards(side->stream)) {
         tell_waiting(relay, side, action);
-    } else if (side->state == RELAY_OPEN && side->credit >= GOSSIP_RELAY_CHUNK) {
+    } else if (side->credit >= GOSSIP_RELAY_CHUNK) {
         tell_credit(side, action);
     } else if (side->state == RELAY_CLOSING && !waits) {
         *action = action_of(side, GOSSIP_RELAY_END, GOSSIP_RELAY_CLOSE);

@@ -75,7 +75,7 @@ static inline bool relay_forwards(const struct relay_stream *stream)
 
 // table.c
 bool relay_linked(const struct gossip_relay *relay, const struct gossip_id *peer);
-bool relay_link(struct gossip_relay *relay, const struct gossip_id *peer); // false: no memory
+bool relay_link(struct gossip_relay *relay, const struct gossip_id *peer); // a new one; false: no memory
 void relay_unlink(struct gossip_relay *relay, const struct gossip_id *peer);
 // The side that is `number` on the link to `peer`; NULL: none.
 struct relay_side *relay_find(const struct gossip_relay *relay, const struct gossip_id *peer,

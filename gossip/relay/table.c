@@ -18,8 +18,7 @@ bool relay_link(struct gossip_relay *relay, const struct gossip_id *peer)
 {
     bool there;
     size_t at = gossip_id_place(peer, relay->peers, relay->n_peers, sizeof *peer, &there);
-    if (there)
-        return true;
+    BASE_ASSERT(!there);
     struct gossip_id *peers = base_array_grow(relay->peers, relay->n_peers, sizeof *peers);
     if (!peers)
         return false;

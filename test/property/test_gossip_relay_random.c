@@ -106,7 +106,8 @@ static void post(size_t from, size_t to, enum mail_kind kind, uint64_t generatio
     struct mail *mail = calloc(1, sizeof *mail), **at = &w.mails;
     assert_non_null(mail);
     uint64_t *last_ns = &pair->last_ns[to > from];
-    *last_ns = *last_ns > w.now_ns + w.delay_ns ? *last_ns : w.now_ns + w.delay_ns / 2 + below(w.delay_ns);
+    uint64_t due_ns = w.now_ns + w.delay_ns / 2 + below(w.delay_ns);
+    *last_ns = *last_ns > due_ns ? *last_ns : due_ns;
     *mail = (struct mail){.kind = kind, .from = from, .to = to, .due_ns = *last_ns, .generation = generation};
     if (message) {
         mail->message = *message;
@@ -248,6 +249,19 @@ static void delivered(struct end *end, const uint8_t *bytes, size_t count)
     claim(!other || end->got <= other->sent, "more bytes than were sent");
 }
 
+// Somebody has ended after just these bytes, too few to know which end it is.
+static bool has_said_little(const struct end *end)
+{
+    bool found = false;
+    for (size_t i = 0; i < w.ends; i++) {
+        const struct end *other = &w.end[i];
+        uint64_t both = other->tag ^ end->tag_heard;
+        found |= other->ended && other->sent == end->got && other->node == end->peer &&
+                 other->peer == end->node && !(both & ((1ull << 8 * end->got) - 1));
+    }
+    return found;
+}
+
 static void ended(struct end *end, enum gossip_relay_end why)
 {
     const struct end *other = other_end(end);
@@ -257,7 +271,7 @@ static void ended(struct end *end, enum gossip_relay_end why)
           "refused without need");
     if (why == GOSSIP_RELAY_END_ENDED) {
         claim(!other || (other->ended && end->got == other->sent), "who ended has not delivered all");
-        claim(other || end->disturbed || end->got == 0, "half a tag");
+        claim(other || has_said_little(end), "who ended has said more");
     } else {
         claim(end->disturbed || why == GOSSIP_RELAY_END_FULL, "it ends although nothing has happened");
     }
@@ -265,7 +279,9 @@ static void ended(struct end *end, enum gossip_relay_end why)
 
 static void write_some(struct end *end, size_t most)
 {
-    static uint8_t bytes[WINDOW];
+    static uint8_t buffers[2][WINDOW]; // the bytes of an event stay valid until the next one has been handled
+    static size_t turn;
+    uint8_t *bytes = buffers[turn++ % 2];
     uint64_t count = end->target - end->sent;
     count = count < end->allowed ? count : end->allowed;
     count = count < most ? count : most;
@@ -488,7 +504,7 @@ static void settle(void)
     for (size_t turn = 0; moves; turn++) {
         claim(turn < 20000,
               "streams stand still"); // 1,000 s, for at most 144 x 200 kB at 50 kB/s and a relay
-        moves = w.mails != NULL;
+        moves = false;
         for (size_t i = 0; i < w.ends; i++) {
             struct end *end = &w.end[i];
             if (!end->stream)
@@ -500,6 +516,7 @@ static void settle(void)
         }
         for (size_t i = 0; i < w.nodes; i++)
             moves |= gossip_relay_deadline(w.node[i].relay) != UINT64_MAX;
+        moves |= w.mails != NULL;
         run(50 * MS);
     }
 }
@@ -606,7 +623,9 @@ static void share(uint64_t seed)
     double all = (double)(w.end[2].got + w.end[3].got), part = (double)w.end[2].got / all;
     claim(part > 0.4 && part < 0.6, "the streams do not share the rate");
     claim(all < 1.01 * 120.0 * (double)rate + 2 * WINDOW, "the rate is not kept");
-    claim(all > 0.95 * 120.0 * (double)(rate < 2 * WINDOW * 4 ? rate : 0), "the rate is not used");
+    // Two windows in flight for the time that a byte and its credit take, at most.
+    bool enough = rate < WINDOW * SECOND / (6 * w.delay_ns + 100 * MS);
+    claim(!enough || all > 0.95 * 120.0 * (double)rate, "the rate is not used");
     destroy();
 }
 
