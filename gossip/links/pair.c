@@ -341,6 +341,8 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
     link->peer = peer;
     peer->undecided++;
     peer->alive = event->alive;
+    if (peer->active)
+        links_due(links, pair_due(links, peer->active)); // it ends sooner if its peer is gone
     bool allowed = pair_allows(links, &peer->id);
     if (allowed && link->caller && link->target.entry != GOSSIP_NO_ENTRY && !looks_for_others(links, link))
         entry_answered(links, link->target.entry, &peer->id);
