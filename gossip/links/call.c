@@ -1,7 +1,8 @@
 // Which peers to call and when. An entry of the peer list is called as long as the node runs. While it stands
 // for a member that is alive or linked, its turns only look for others under the same name. A member is
-// called while it is wanted, and for one turn when packets wait for it. A turn asks for the addresses and
-// tries each of them; pauses between turns double, with jitter.
+// called while it is wanted, and for one turn when packets wait for it. A member that has a link is looked
+// at: a turn of calls to its direct addresses. A turn asks for the addresses and tries each of them; pauses
+// between turns double, with jitter.
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
 #include <stdlib.h>
@@ -16,6 +17,16 @@ struct gossip_links_target call_member(const struct peer *peer)
     return (struct gossip_links_target){.entry = GOSSIP_NO_ENTRY, .peer = peer->id};
 }
 
+struct gossip_links_target call_look_target(const struct peer *peer)
+{
+    return (struct gossip_links_target){.entry = GOSSIP_NO_ENTRY, .peer = peer->id, .direct = true};
+}
+
+static bool is_look(const struct gossip_links_target *target)
+{
+    return !is_entry(target) && target->direct;
+}
+
 static struct gossip_links_target entry_target(size_t entry)
 {
     return (struct gossip_links_target){.entry = entry};
@@ -26,7 +37,9 @@ struct call *call_of(struct gossip_links *links, const struct gossip_links_targe
     if (is_entry(target))
         return target->entry < links->options.entries ? &links->entry[target->entry].call : NULL;
     struct peer *peer = links_peer(links, &target->peer);
-    return peer ? &peer->call : NULL;
+    if (!peer)
+        return NULL;
+    return is_look(target) ? &peer->look : &peer->call;
 }
 
 bool call_wanted(const struct peer *peer)
@@ -39,13 +52,26 @@ static bool is_busy(enum call_state state)
     return state == CALL_PAUSED || state == CALL_RESOLVING || state == CALL_UNDER_WAY;
 }
 
+// Looks that wait because many are under way have a TIMER when one of them ends.
+static void count_looks(struct gossip_links *links, enum call_state before, enum call_state after)
+{
+    const bool full = links->n_looks == GOSSIP_LINKS_LOOKS;
+    links->n_looks += after == CALL_RESOLVING || after == CALL_UNDER_WAY;
+    links->n_looks -= before == CALL_RESOLVING || before == CALL_UNDER_WAY;
+    BASE_ASSERT(links->n_looks <= GOSSIP_LINKS_LOOKS);
+    if (full && links->n_looks < GOSSIP_LINKS_LOOKS)
+        links_due(links, links->now_ns);
+}
+
 static void become(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                    enum call_state state)
 {
     BASE_ASSERT(state != CALL_RESOLVING || call->state == CALL_IDLE || call->state == CALL_PAUSED ||
                 (call->state == CALL_HELD && is_entry(target)));
     BASE_ASSERT(state != CALL_UNDER_WAY || call->state == CALL_RESOLVING || call->state == CALL_UNDER_WAY);
-    if (!is_entry(target)) {
+    if (is_look(target)) {
+        count_looks(links, call->state, state);
+    } else if (!is_entry(target)) {
         links->n_calls += is_busy(state);
         links->n_calls -= is_busy(call->state);
     }
@@ -133,9 +159,17 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
         wait_until(links, call, links->now_ns + with_jitter(links, GOSSIP_LINKS_LOOK_NS));
 }
 
+static uint64_t longest_look_pause(const struct peer *peer)
+{
+    BASE_ASSERT(peer->active);
+    return peer->active->relayed ? GOSSIP_LINKS_DIRECT_MAX_NS : GOSSIP_LINKS_BACK_NS;
+}
+
 // A node without any link has only its entries: the first one that answers leads to all others.
 static uint64_t longest_pause(const struct gossip_links *links, const struct gossip_links_target *target)
 {
+    if (is_look(target))
+        return longest_look_pause(links_peer(links, &target->peer));
     if (!is_entry(target))
         return GOSSIP_LINKS_PAUSE_MEMBER_NS;
     return links->totals.active ? GOSSIP_LINKS_PAUSE_MAX_NS : GOSSIP_LINKS_PAUSE_LONELY_NS;
@@ -221,7 +255,7 @@ static void turn_over(struct gossip_links *links, const struct gossip_links_targ
             call_entry_state(links, target->entry, GOSSIP_ENTRY_SELF);
         }
         entry->self_seen = false;
-    } else if (call->closed && call->addresses > 0) {
+    } else if (!is_look(target) && call->closed && call->addresses > 0) {
         tell_closed(links, &target->peer);
     }
 }
@@ -233,30 +267,41 @@ static void call_next_address(struct gossip_links *links, const struct gossip_li
     struct link *link = call->tried < call->addresses ? links_add(links) : NULL;
     if (!link) {
         call->closed &= call->tried == call->addresses;
-        turn_over(links, target, call);
+        call->tried = call->addresses;
+        if (call->links == 0)
+            turn_over(links, target, call);
         return;
     }
+    const size_t address = (call->first + call->tried++) % call->addresses;
     link->state = GOSSIP_LINK_CALLING;
     link->caller = true;
+    link->relayed = address < 32 && call->relayed >> address & 1;
     link->target = *target;
+    if (call->links++ == 0)
+        call->oldest = link->handle;
     become(links, target, call, CALL_UNDER_WAY);
-    wait_until(links, call, links->now_ns + GOSSIP_LINKS_CALL_LONELY_NS);
-    call->link = link->handle;
+    wait_until(links, call,
+               links->now_ns +
+                   (call->tried < call->addresses ? GOSSIP_LINKS_CALL_NEXT_NS : GOSSIP_LINKS_CALL_LONELY_NS));
     links->totals.called++;
     struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_CALL);
     action->target = *target;
     action->link = link->handle;
-    action->address = (call->first + call->tried++) % call->addresses;
+    action->address = address;
+    action->relayed = link->relayed;
 }
 
-void call_resolved(struct gossip_links *links, const struct gossip_links_target *target, size_t addresses)
+void call_resolved(struct gossip_links *links, const struct gossip_links_event *event)
 {
+    const struct gossip_links_target *target = &event->target;
+    const size_t addresses = event->count;
     struct call *call = call_of(links, target);
     if (!call || call->state != CALL_RESOLVING)
         return;
     BASE_ASSERT(links->started && !links->leaving);
     call->addresses = addresses;
-    call->tried = 0;
+    call->relayed = is_entry(target) ? 0 : event->relayed;
+    call->tried = call->links = 0;
     // Nodes should not all begin with the same address of a name.
     call->first = is_entry(target) && addresses ? (size_t)random_below(links, addresses) : 0;
     if (call->looks) // calls one address, or none if the name leads to one host only
@@ -265,44 +310,98 @@ void call_resolved(struct gossip_links *links, const struct gossip_links_target 
     call_next_address(links, target, call);
 }
 
-void call_failed(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
-                 bool closed, bool refused)
+bool call_is_of(const struct call *call, const struct link *link)
 {
-    BASE_ASSERT(call->state == CALL_UNDER_WAY);
+    return call->state == CALL_UNDER_WAY && link->handle >= call->oldest;
+}
+
+void call_failed(struct gossip_links *links, const struct link *link, struct call *call, bool closed,
+                 bool refused)
+{
+    const struct gossip_links_target *target = &link->target;
+    BASE_ASSERT(call_is_of(call, link) && call->links > 0);
+    call->links--;
     call->closed &= closed;
+    if (is_look(target) && link->peer && gossip_id_compare(&link->peer->id, &target->peer) == 0)
+        call->tried = call->addresses; // it has answered
     if (refused && !call->looks)
         call_again(links, target, call, GOSSIP_LINKS_PAUSE_REFUSED_NS);
     else
         call_next_address(links, target, call);
 }
 
-// A node without any link does not wait for the end of a call to an entry: TCP repeats a lost attempt after
-// one second, three, seven. The link of that call stays, and may still succeed.
-static bool may_overlap(const struct gossip_links *links, const struct gossip_links_target *target)
+// A call to a wrong or filtered address takes its whole time, so it does not delay the one to the next
+// address. A node without any link does not wait for the end of the last call to an entry, either: TCP
+// repeats a lost attempt after one second, three, seven. The links of these calls stay, and may still
+// succeed.
+static bool may_overlap(const struct gossip_links *links, const struct gossip_links_target *target,
+                        const struct call *call)
 {
-    return is_entry(target) && links->totals.active == 0;
+    return call->tried < call->addresses || (is_entry(target) && links->totals.active == 0);
+}
+
+// The peer goes to the end of the list, so that each has its turn if more looks are due than may be under
+// way.
+static void look_now(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
+{
+    struct peer *peer = links_peer(links, &target->peer);
+    BASE_ASSERT(peer->active && call == &peer->look);
+    if (links->n_looks == GOSSIP_LINKS_LOOKS)
+        return;
+    TAILQ_REMOVE(&links->peers, peer, all);
+    TAILQ_INSERT_TAIL(&links->peers, peer, all);
+    ask(links, target, call);
 }
 
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
     if (call->state != CALL_PAUSED && call->state != CALL_RESOLVING &&
         !(call->state == CALL_HELD && is_entry(target)) &&
-        !(call->state == CALL_UNDER_WAY && may_overlap(links, target)))
+        !(call->state == CALL_UNDER_WAY && may_overlap(links, target, call)))
         return;
     BASE_ASSERT(links->started && !links->leaving);
     if (links->now_ns < call->due_ns) {
         links_due(links, call->due_ns);
-    } else if (call->state == CALL_UNDER_WAY) {
-        call->closed = false;
+    } else if (call->state == CALL_UNDER_WAY && call->tried < call->addresses) {
         call_next_address(links, target, call);
-    } else if (call->state == CALL_RESOLVING) {
+    } else if (call->state == CALL_UNDER_WAY || call->state == CALL_RESOLVING) {
         call->closed = false;
         turn_over(links, target, call);
+    } else if (is_look(target)) {
+        look_now(links, target, call);
     } else if (is_entry(target) || call_wanted(links_peer(links, &target->peer))) {
         ask(links, target, call);
     } else {
         call_idle(links, target, call);
     }
+}
+
+// -- looks at members
+
+void call_look(struct gossip_links *links, struct peer *peer)
+{
+    const struct link *active = peer->active;
+    const struct gossip_links_target target = call_look_target(peer);
+    BASE_ASSERT(active);
+    if (peer->look.state != CALL_IDLE || !links->started || links->leaving ||
+        (active->caller && !active->relayed))
+        return;
+    peer->look.pause_ns = active->relayed ? GOSSIP_LINKS_DIRECT_MIN_NS : GOSSIP_LINKS_BACK_NS;
+    call_again(links, &target, &peer->look,
+               active->relayed ? next_pause(links, &target, &peer->look) : GOSSIP_LINKS_BACK_FIRST_NS);
+}
+
+void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns)
+{
+    struct call *look = &peer->look;
+    if (look->state == CALL_IDLE)
+        return;
+    BASE_ASSERT(peer->active);
+    if (peer->active->relayed)
+        look->pause_ns = GOSSIP_LINKS_DIRECT_MIN_NS;
+    const uint64_t due_ns = links->now_ns + random_below(links, within_ns + 1);
+    if (look->state == CALL_PAUSED && due_ns < look->due_ns)
+        wait_until(links, look, due_ns);
 }
 
 // -- after a link

@@ -72,7 +72,9 @@ static void start(struct gossip_links *links)
     }
     TAILQ_FOREACH(peer, &links->peers, all) {
         const struct gossip_links_target member = call_member(peer);
-        if (call_wanted(peer) && links_reserve(links, LINKS_ACTIONS))
+        if (peer->active)
+            call_look(links, peer);
+        else if (call_wanted(peer) && links_reserve(links, LINKS_ACTIONS))
             call_start(links, &member, &peer->call);
     }
 }
@@ -134,6 +136,25 @@ static void member(struct gossip_links *links, const struct gossip_id *id, bool 
         call_entries_hurry(links);
     } else if (!peer || !peer->active)
         call_entries_release(links, id, UINT64_MAX, false);
+}
+
+static void hurry(struct gossip_links *links, const struct gossip_id *id)
+{
+    struct peer *peer = links_peer(links, id);
+    if (!peer)
+        return;
+    BASE_ASSERT(gossip_id_compare(id, &links->options.self) != 0);
+    call_hurry(links, &peer->call);
+    call_look_hurry(links, peer, GOSSIP_LINKS_HURRY_NS);
+}
+
+static void look_all(struct gossip_links *links)
+{
+    struct peer *peer;
+    BASE_ASSERT(links->n_looks <= GOSSIP_LINKS_LOOKS);
+    TAILQ_FOREACH(peer, &links->peers, all)
+        if (peer->active && peer->active->relayed)
+            call_look_hurry(links, peer, 0);
 }
 
 static void part(struct gossip_links *links, const struct gossip_id *id, enum gossip_close why)
@@ -216,9 +237,10 @@ static void timer(struct gossip_links *links)
         call_timer(links, &target, &links->entry[i].call);
     }
     for (peer = TAILQ_FIRST(&links->peers); peer && may_go_on(links); peer = next) {
-        const struct gossip_links_target target = call_member(peer);
+        const struct gossip_links_target target = call_member(peer), look = call_look_target(peer);
         next = TAILQ_NEXT(peer, all);
         call_timer(links, &target, &peer->call);
+        call_timer(links, &look, &peer->look);
         tell_missing(links, peer);
         links_peer_release(links, peer);
     }
@@ -236,10 +258,11 @@ static void leave(struct gossip_links *links)
         call_idle(links, &target, &links->entry[i].call);
     }
     for (peer = TAILQ_FIRST(&links->peers); peer; peer = next) {
-        const struct gossip_links_target target = call_member(peer);
+        const struct gossip_links_target target = call_member(peer), look = call_look_target(peer);
         next = TAILQ_NEXT(peer, all);
         peer->wanted = false;
         call_idle(links, &target, &peer->call);
+        call_idle(links, &look, &peer->look);
         links_peer_release(links, peer);
     }
     TAILQ_FOREACH(link, &links->links, all)
@@ -287,13 +310,19 @@ static void take(struct gossip_links *links, const struct gossip_links_event *ev
         want(links, event->ids, event->count);
         break;
     case GOSSIP_LINKS_RESOLVED:
-        call_resolved(links, &event->target, event->count);
+        call_resolved(links, event);
         break;
     case GOSSIP_LINKS_PACKET:
         packets_take(links, event);
         break;
     case GOSSIP_LINKS_MEMBER:
         member(links, &event->peer, event->alive);
+        break;
+    case GOSSIP_LINKS_HURRY:
+        hurry(links, &event->peer);
+        break;
+    case GOSSIP_LINKS_LOOK_ALL:
+        look_all(links);
         break;
     case GOSSIP_LINKS_PART:
         part(links, &event->peer, event->why);
@@ -367,7 +396,8 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
 {
     bool full = links->totals.links + links->options.entries >= GOSSIP_LINKS_MAX; // kept for own calls
     links->now_ns = now_ns;
-    if (!full && !links->leaving &&
+    full |= relayed && links->n_relayed == GOSSIP_LINKS_RELAYED;
+    if (!full && !links->leaving && !relayed &&
         (links->n_half_open == LIMIT_HALF_OPEN || links_half_open(links, host) >= LIMIT_HALF_OPEN_ADDRESS)) {
         full = !pair_give_way(links, host);
         links->totals.turned_away += !full;
@@ -376,13 +406,16 @@ uint64_t gossip_links_accept(struct gossip_links *links, uint64_t now_ns, uint64
     links->totals.turned_away += full;
     if (!link)
         return 0;
-    BASE_ASSERT(links->n_half_open < LIMIT_HALF_OPEN);
+    BASE_ASSERT(links->n_half_open + !relayed <= LIMIT_HALF_OPEN);
     link->state = GOSSIP_LINK_ACCEPTED;
     link->owner = owner;
     link->host = host;
     link->relayed = relayed;
     link->half_open = true;
-    links->half_open[links->n_half_open++] = host;
+    if (relayed)
+        links->n_relayed++;
+    else
+        links->half_open[links->n_half_open++] = host;
     links->totals.accepted++;
     links_due(links, pair_due(links, link));
     return link->handle;
@@ -461,8 +494,10 @@ void gossip_links_totals(const struct gossip_links *links, struct gossip_links_t
 // Nothing is done late: the deadline is that of the first thing that time alone brings about.
 static void check_call(const struct gossip_links *links, const struct call *call)
 {
-    if (call->state == CALL_PAUSED || call->state == CALL_RESOLVING)
-        BASE_ASSERT(links->due_ns <= call->due_ns);
+    BASE_ASSERT(call->state != CALL_UNDER_WAY || call->links > 0);
+    if (call->state == CALL_PAUSED || call->state == CALL_RESOLVING ||
+        (call->state == CALL_UNDER_WAY && call->tried < call->addresses))
+        BASE_ASSERT(links->due_ns <= call->due_ns || links->due_ns <= links->now_ns);
 }
 
 static void check_deadline(const struct gossip_links *links)
@@ -476,6 +511,8 @@ static void check_deadline(const struct gossip_links *links)
         check_call(links, &links->entry[i].call);
     TAILQ_FOREACH(peer, &links->peers, all) {
         check_call(links, &peer->call);
+        if (links->n_looks < GOSSIP_LINKS_LOOKS) // else the end of a look brings the next
+            check_call(links, &peer->look);
         BASE_ASSERT(!peer->wanted || !peer->alive || peer->active || peer->told ||
                     links->due_ns <= peer->missing_ns + GOSSIP_LINKS_MISSING_NS);
     }
@@ -498,29 +535,35 @@ static void check_peer(const struct gossip_links *links, const struct peer *peer
     BASE_ASSERT(undecided == peer->undecided && packets == peer->packets);
     BASE_ASSERT(!peer->active || peer->call.state == CALL_HELD);
     BASE_ASSERT(!peer->active || peer->packets == 0);
+    BASE_ASSERT(peer->active || peer->look.state == CALL_IDLE);
+    BASE_ASSERT(!peer->active || links->leaving || peer->look.state != CALL_IDLE || !links->started ||
+                (peer->active->caller && !peer->active->relayed));
 }
 
 void gossip_links_check(const struct gossip_links *links)
 {
     const struct link *link;
     const struct peer *peer;
-    size_t count = 0, active = 0, half_open = 0, peers = 0, packets = 0, calls = 0;
+    size_t count = 0, active = 0, half_open = 0, relayed = 0, peers = 0, packets = 0, calls = 0, looks = 0;
     TAILQ_FOREACH(link, &links->links, all) {
         bool authenticated = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
         BASE_ASSERT((link->peer != NULL) == (authenticated && !link->self));
         BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING);
         active += link->state == GOSSIP_LINK_ACTIVE;
-        half_open += link->half_open;
+        half_open += link->half_open && !link->relayed;
+        relayed += link->half_open && link->relayed;
         count++;
     }
     TAILQ_FOREACH(peer, &links->peers, all) {
         check_peer(links, peer);
         calls += peer->call.state != CALL_IDLE && peer->call.state != CALL_HELD;
+        looks += peer->look.state == CALL_RESOLVING || peer->look.state == CALL_UNDER_WAY;
         packets += peer->packets;
         peers++;
     }
     check_deadline(links);
     BASE_ASSERT(peers == links->n_peers && packets == links->totals.packets && calls == links->n_calls);
+    BASE_ASSERT(looks == links->n_looks && relayed == links->n_relayed && relayed <= GOSSIP_LINKS_RELAYED);
     BASE_ASSERT(count == links->totals.links && count <= GOSSIP_LINKS_MAX);
     BASE_ASSERT(active == links->totals.active && half_open == links->n_half_open);
     BASE_ASSERT(links->totals.packets <= GOSSIP_LINKS_PACKETS);

@@ -1,7 +1,7 @@
 // Shared by the files of gossip/links, and private to them.
 //   links.c   the object, its events in, its actions out
 //   table.c   links by handle, peers by id, the queue of actions
-//   call.c    which peers to call and when: entries and members alike
+//   call.c    which peers to call and when: entries and members alike, and looks at members that have a link
 //   pair.c    one link per pair: proof, greetings, BYE, the end of a link
 //   packets.c packets that wait for a link
 #ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
@@ -20,7 +20,7 @@ enum call_state {
     CALL_IDLE,
     CALL_PAUSED,    // until due_ns
     CALL_RESOLVING, // waits for addresses; asks again at due_ns
-    CALL_UNDER_WAY, // as `link`
+    CALL_UNDER_WAY, // as one link or several
     CALL_HELD,      // there is a link, or the entry stands for a living member until due_ns
 };
 struct call {
@@ -29,8 +29,10 @@ struct call {
     bool flapping; // the latest link ended soon after it began
     bool looks;    // an entry that stands for a living member: this turn looks for other nodes
     size_t addresses, tried, first;
+    uint32_t relayed; // which of the addresses are relays
+    size_t links;     // of this turn, that have not ended
+    uint64_t oldest;  // handle of the first of them
     uint64_t pause_ns, due_ns;
-    uint64_t link;
 };
 
 struct entry {
@@ -46,6 +48,7 @@ struct peer { // a member that is called, wanted or linked
     TAILQ_HEAD(, link) links; // AUTHENTICATED to ACTIVE
     struct link *active;
     struct call call;
+    struct call look; // IDLE unless a link is active
     size_t undecided, packets;
     bool alive, wanted, told; // told: the missing link has been reported
     uint64_t want_turn, missing_ns;
@@ -88,10 +91,10 @@ struct gossip_links {
     size_t slots;
     uint64_t handles; // given out so far
     uint64_t half_open[LIMIT_HALF_OPEN];
-    size_t n_half_open;
+    size_t n_half_open, n_relayed; // accepted, not active: direct, relayed
     TAILQ_HEAD(, peer) peers;
     struct peer **bucket;
-    size_t buckets, n_peers, n_calls;
+    size_t buckets, n_peers, n_calls, n_looks; // looks: under way
     uint64_t want_turn;
     STAILQ_HEAD(packets, packet) packets;
     struct packet *handed; // holds the latest action's bytes
@@ -134,11 +137,14 @@ void call_again(struct gossip_links *links, const struct gossip_links_target *ta
 void call_after_link(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
                      uint64_t lasted_ns, bool hopeless);
 void call_idle(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
-void call_resolved(struct gossip_links *links, const struct gossip_links_target *target, size_t addresses);
-// The call has failed.
-void call_failed(struct gossip_links *links, const struct gossip_links_target *target, struct call *call,
-                 bool closed, bool refused);
+void call_resolved(struct gossip_links *links, const struct gossip_links_event *event);
+bool call_is_of(const struct call *call, const struct link *link); // the link is of the turn under way
+// This link of the turn under way has ended.
+void call_failed(struct gossip_links *links, const struct link *link, struct call *call, bool closed,
+                 bool refused);
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
+void call_look(struct gossip_links *links, struct peer *peer); // whose link is now active
+void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns);
 void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers the member
 void call_entries_hurry(struct gossip_links *links);
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);
@@ -147,6 +153,7 @@ void call_entries_release(struct gossip_links *links, const struct gossip_id *id
 void call_entry_state(struct gossip_links *links, size_t entry, enum gossip_entry_state state);
 bool call_wanted(const struct peer *peer); // wanted, or packets wait for it
 struct gossip_links_target call_member(const struct peer *peer);
+struct gossip_links_target call_look_target(const struct peer *peer);
 
 // packets.c
 void packets_take(struct gossip_links *links, const struct gossip_links_event *event);

@@ -88,12 +88,21 @@ static void detach(struct link *link)
 
 static void deactivate(struct gossip_links *links, struct peer *peer)
 {
+    const struct gossip_links_target look = call_look_target(peer);
     BASE_ASSERT(peer->active && links->totals.active > 0);
     act(links, GOSSIP_LINKS_DOWN, peer->active);
     links->totals.active--;
     peer->active = NULL;
+    call_idle(links, &look, &peer->look);
     peer->missing_ns = links->now_ns;
     peer->told = false;
+}
+
+static bool improves(const struct link *link)
+{
+    const struct link *active = link->peer->active;
+    BASE_ASSERT(active != link);
+    return active && active->relayed && !link->relayed;
 }
 
 static void replace(struct gossip_links *links, struct link *old)
@@ -124,12 +133,14 @@ static void activate(struct gossip_links *links, struct link *link)
     if (decides(links, &peer->id))
         act(links, GOSSIP_LINKS_GREET, link);
     call_hold(links, &member, &peer->call);
+    call_look(links, peer);
     call_entries_hold(links, &peer->id);
     if (!link->caller)
         call_entries_hurry(links);
     for (other = TAILQ_FIRST(&peer->links); other; other = next) {
         next = TAILQ_NEXT(other, pair);
-        if (other != link)
+        // A direct link that waits to be taken may still replace a relayed one.
+        if (other != link && (other->state == GOSSIP_LINK_CANDIDATE || !improves(other)))
             pair_close(links, other, GOSSIP_CLOSE_NOT_NEEDED);
     }
     act(links, GOSSIP_LINKS_UP, link);
@@ -144,12 +155,12 @@ static void call_ended(struct gossip_links *links, const struct link *link, enum
 {
     struct call *call = link->caller ? call_of(links, &link->target) : NULL;
     const struct peer *peer = link->peer;
-    if (!call || call->state != CALL_UNDER_WAY || call->link != link->handle)
+    if (!call || !call_is_of(call, link))
         return;
     if (link->target.entry != GOSSIP_NO_ENTRY && peer && !refused && (peer->active || peer->alive))
         call_hold(links, &link->target, call);
     else
-        call_failed(links, &link->target, call, end == GOSSIP_END_REFUSED, refused);
+        call_failed(links, link, call, end == GOSSIP_END_REFUSED && !link->relayed, refused);
 }
 
 // No link to this peer is in use any more. Wanted peers are called again; before START no peer is called.
@@ -191,7 +202,7 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
     if (next) {
         activate(links, next);
     } else if (was_active) {
-        if (end == GOSSIP_END_GONE) {
+        if (end == GOSSIP_END_GONE && !link->relayed) { // a relayed one may have ended at the relay
             links->totals.evidence++;
             links_act(links, GOSSIP_LINKS_UNREACHABLE)->peer = peer->id;
         }
@@ -239,7 +250,8 @@ static struct link *oldest_to_go(const struct gossip_links *links, uint64_t host
     struct link *link, *chosen = NULL;
     size_t most = 0;
     TAILQ_FOREACH(link, &links->links, all) {
-        if (!link->half_open || !may_give_way(links, link, answered_too) || (own && link->host != host))
+        if (!link->half_open || link->relayed || !may_give_way(links, link, answered_too) ||
+            (own && link->host != host))
             continue;
         size_t count = links_half_open(links, link->host);
         if (count > most)
@@ -315,7 +327,7 @@ static bool is_useful(const struct gossip_links *links, const struct link *link)
         return false;
     if (peer->alive && looks_for_others(links, link))
         return false;
-    return peer->undecided <= GOSSIP_LINKS_UNDECIDED && !(link->caller && peer->active);
+    return peer->undecided <= GOSSIP_LINKS_UNDECIDED && !(link->caller && peer->active && !improves(link));
 }
 
 void pair_authenticated(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
@@ -346,8 +358,10 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
     bool allowed = pair_allows(links, &peer->id);
     if (allowed && link->caller && link->target.entry != GOSSIP_NO_ENTRY && !looks_for_others(links, link))
         entry_answered(links, link->target.entry, &peer->id);
-    if (link->caller)
+    if (link->caller && !link->relayed)
         call_reached(links, &peer->id);
+    if (allowed && !link->caller && !link->relayed)
+        act(links, GOSSIP_LINKS_REACHED, link);
     if (!is_useful(links,
                    link)) // with BYE, so that the other end sees a complete handshake, not a stranger
         pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED);
@@ -399,7 +413,8 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
         if (lower)
             act(links, GOSSIP_LINKS_GREET, link); // so that the other end can report it, too
         pair_close(links, link, verdict);
-    } else if (!peer->active || !lower) { // or the lower id has taken this one
+    } else if (!peer->active || !lower || // or the lower id has taken this one
+               (improves(link) && link->instance_id == peer->active->instance_id)) {
         activate(links, link);
     } else {
         become(links, link, GOSSIP_LINK_CANDIDATE);

@@ -112,11 +112,18 @@ size_t links_half_open(const struct gossip_links *links, uint64_t host)
 void links_release_half_open(struct gossip_links *links, struct link *link)
 {
     BASE_ASSERT(links->n_half_open <= LIMIT_HALF_OPEN);
-    for (size_t i = 0; link->half_open && i < links->n_half_open; i++)
-        if (links->half_open[i] == link->host) {
-            links->half_open[i] = links->half_open[--links->n_half_open];
-            link->half_open = false;
-        }
+    if (!link->half_open)
+        return;
+    link->half_open = false;
+    if (link->relayed) {
+        links->n_relayed--;
+        return;
+    }
+    size_t i = 0;
+    while (links->half_open[i] != link->host)
+        i++;
+    BASE_ASSERT(i < links->n_half_open);
+    links->half_open[i] = links->half_open[--links->n_half_open];
 }
 
 void links_free(struct gossip_links *links, struct link *link)
@@ -177,7 +184,7 @@ struct peer *links_peer_made(struct gossip_links *links, const struct gossip_id 
     BASE_ASSERT(links->buckets > 0);
     struct peer **head = &links->bucket[links_hash(links, id) % links->buckets];
     peer->id = *id;
-    peer->call.pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    peer->call.pause_ns = peer->look.pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
     TAILQ_INIT(&peer->links);
     peer->next = *head;
     *head = peer;

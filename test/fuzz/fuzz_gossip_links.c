@@ -36,28 +36,31 @@ static void one(struct world *w, const uint8_t data[6])
     static const char *const reasons[] = {"idle", "leaving", "duplicate identity at x", "no", ""};
     const struct gossip_id ids[2] = {id_of(data[2]), id_of(data[3])};
     struct gossip_greeting theirs = {.instance_id = data[3] % 3u, .rules = {data[4] % 8u == 0 ? 'x' : 0}};
-    struct gossip_links_event event = {
-        .kind = (enum gossip_links_event_kind)(data[0] % (GOSSIP_LINKS_LEAVE + 1)),
-        .link = w->link[data[1] % LINKS],
-        .peer = ids[0],
-        .target = {.entry = data[3] & 8 ? GOSSIP_NO_ENTRY : data[3] % 8u, .peer = ids[0]},
-        .alive = data[4] & 1,
-        .on = data[4] & 2,
-        .protocol = data[4] >> 5, // 0: none, in one of eight
-        .end = (enum gossip_link_end)(data[4] % 4u),
-        .why = (enum gossip_close)(data[4] % 5u),
-        .greeting = &theirs,
-        .reason = reasons[data[4] % 5u],
-        .ids = ids,
-        .bytes = packet,
-        .count = data[5] % 3u};
+    struct gossip_links_event event = {.kind =
+                                           (enum gossip_links_event_kind)(data[0] % (GOSSIP_LINKS_LEAVE + 1)),
+                                       .link = w->link[data[1] % LINKS],
+                                       .peer = ids[0],
+                                       .target = {.entry = data[3] & 8 ? GOSSIP_NO_ENTRY : data[3] % 8u,
+                                                  .peer = ids[0],
+                                                  .direct = data[3] & 16},
+                                       .relayed = data[4] >> 3,
+                                       .alive = data[4] & 1,
+                                       .on = data[4] & 2,
+                                       .protocol = data[4] >> 5, // 0: none, in one of eight
+                                       .end = (enum gossip_link_end)(data[4] % 4u),
+                                       .why = (enum gossip_close)(data[4] % 5u),
+                                       .greeting = &theirs,
+                                       .reason = reasons[data[4] % 5u],
+                                       .ids = ids,
+                                       .bytes = packet,
+                                       .count = data[5] % 3u};
     if (event.kind == GOSSIP_LINKS_LEAVE && data[5] % 16)
         event.kind = GOSSIP_LINKS_TIMER;
     w->now_ns += (uint64_t)data[5] * 20000000ull;
     event.now_ns = w->now_ns;
     event.entropy = data[5];
     if (data[0] >= 0xc0)
-        w->link[w->next++ % LINKS] = gossip_links_accept(w->links, w->now_ns, data[1] % 4u, false, w);
+        w->link[w->next++ % LINKS] = gossip_links_accept(w->links, w->now_ns, data[1] % 4u, data[1] & 128, w);
     BASE_ASSERT(!gossip_links_step(w->links, &event));
     drain(w);
 }

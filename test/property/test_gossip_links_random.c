@@ -1,6 +1,6 @@
 // Whatever happens to two nodes and their neighbours, at most one link between them is active, and when the
-// faults are over exactly one is, if one end can call the other. P2PML_SEEDS: how many (300); P2PML_SEED:
-// one.
+// faults are over exactly one is, if one end can call the other or there is a relay between them; it is
+// direct if one end can call the other. P2PML_SEEDS: how many (300); P2PML_SEED: one.
 #include "test/support/links_net.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +42,25 @@ static void change_membership(struct links_net *net, size_t room, size_t other)
     links_net_say(net, room, &part);
 }
 
+static void change_addresses(struct links_net *net, size_t room)
+{
+    net->room[room].wrong = !net->room[room].wrong;
+    for (size_t other = 0; other < net->rooms; other++) {
+        struct gossip_links_event hurry = {.kind = GOSSIP_LINKS_HURRY, .peer = net->room[room].id};
+        if (other != room)
+            links_net_say(net, other, &hurry);
+    }
+    struct gossip_links_event look = {.kind = GOSSIP_LINKS_LOOK_ALL};
+    links_net_say(net, room, &look);
+}
+
+static void change_relay(struct links_net *net, size_t a, size_t b)
+{
+    net->relayed[a][b] = net->relayed[b][a] = !net->relayed[a][b];
+    if (!net->relayed[a][b])
+        links_net_relay_dies(net, a, b);
+}
+
 static void disturb(struct links_net *net)
 {
     size_t a = any(net), b = any(net);
@@ -50,7 +69,7 @@ static void disturb(struct links_net *net)
         .kind = GOSSIP_LINKS_PACKET, .peer = net->room[b].id, .bytes = bytes, .count = sizeof bytes};
     if (a == b)
         return;
-    switch (base_rng_below(&net->rng, 10)) {
+    switch (base_rng_below(&net->rng, 13)) {
     case 0:
         if (net->room[a].links)
             links_net_kill(net, a, chance(net, 2));
@@ -73,6 +92,15 @@ static void disturb(struct links_net *net)
         if (net->room[a].n_wanted < net->rooms - 1)
             links_net_want(net, a, b);
         break;
+    case 6:
+        change_addresses(net, a);
+        break;
+    case 7:
+        change_relay(net, a, b);
+        break;
+    case 8:
+        links_net_relay_dies(net, a, b);
+        break;
     default:
         links_net_send(net, a, b);
         break;
@@ -86,6 +114,8 @@ static void heal(struct links_net *net)
             links_net_start(net, a);
         for (size_t b = 0; b < net->rooms; b++) {
             net->cut[a][b] = false;
+            if (chance(net, 8))
+                net->path[a][b] = LINKS_NET_OPEN; // a direct path appears
             if (a != b && !net->room[a].alive[b])
                 change_membership(net, a, b);
         }
@@ -98,20 +128,38 @@ static void heal(struct links_net *net)
     }
 }
 
+// The calls of looks at a member with a link, in 30 s, with pauses of at least 16 s if the link is relayed,
+// or of two minutes if the other end has called.
+static size_t looks(const struct links_net *net, size_t room, size_t other)
+{
+    const struct links_net_stream *stream = net->room[room].active[other];
+    const size_t turns = stream->relayed ? 2 : stream->room[1] == room;
+    return turns * (net->room[other].wrong ? 2 : 1);
+}
+
 // How many calls a room may make in 30 s: to members without a link, with pauses of 1 to 3 s; to entries that
-// never answered or lead to itself, with pauses of 5 to 15 s, or 0.5 to 1.5 s if the room has no link at all.
+// never answered or lead to itself, with pauses of 5 to 15 s, or 0.5 to 1.5 s if the room has no link at all;
+// and looks.
 static size_t callable(const struct links_net *net, size_t room)
 {
-    size_t entries = net->room[room].greeting.parameters, members = 0, unknown = entries > 0, links = 0;
+    size_t entries = net->room[room].greeting.parameters, unknown = entries > 0, links = 0, calls = 0;
     for (size_t b = 0; b < net->rooms; b++) {
-        members += b != room && !links_net_linked(net, room, b);
-        links += b != room && links_net_linked(net, room, b);
+        const bool linked = links_net_linked(net, room, b);
+        if (b != room)
+            calls += linked ? looks(net, room, b) : 31;
+        links += linked;
         unknown += b < entries && net->path[room][b] != LINKS_NET_OPEN;
     }
-    return 31 * members + (links ? 7 : 61) * unknown;
+    return calls + (links ? 7 : 61) * unknown;
+}
+
+static bool is_open(const struct links_net *net, size_t a, size_t b)
+{
+    return net->path[a][b] == LINKS_NET_OPEN || net->path[b][a] == LINKS_NET_OPEN;
 }
 
 // Within a minute: the longest pause between two turns of calls is 15 s, and after a lost stream 15 s more.
+// Within two, it is as direct as it can be: the longest pause between two looks is 90 s.
 static void every_pair_ends_with_one_link(struct links_net *net)
 {
     uint64_t calls[LINKS_NET_ROOMS], ups[LINKS_NET_ROOMS];
@@ -119,11 +167,15 @@ static void every_pair_ends_with_one_link(struct links_net *net)
     links_net_run(net, 60 * S);
     for (size_t a = 0; a < net->rooms; a++)
         for (size_t b = a + 1; b < net->rooms; b++) {
-            bool path = net->path[a][b] == LINKS_NET_OPEN || net->path[b][a] == LINKS_NET_OPEN;
+            const bool path = is_open(net, a, b) || net->relayed[a][b];
             assert_int_equal(links_net_linked(net, a, b), path);
             assert_true(path || (!net->room[a].active[b] && !net->room[b].active[a]));
         }
     links_net_run(net, 60 * S); // until pauses are at their longest
+    for (size_t a = 0; a < net->rooms; a++)
+        for (size_t b = a + 1; b < net->rooms; b++)
+            if (links_net_linked(net, a, b))
+                assert_int_equal(net->room[a].active[b]->relayed, !is_open(net, a, b));
     for (size_t a = 0; a < net->rooms; a++) {
         calls[a] = net->room[a].calls;
         ups[a] = net->room[a].ups;
@@ -144,10 +196,16 @@ static void run_seed(uint64_t seed)
     base_rng_seed(&rng, seed);
     size_t rooms = 2 + (size_t)base_rng_below(&rng, LINKS_NET_ROOMS - 1);
     links_net_create(&net, rooms, base_rng_below(&rng, 2) ? rooms : 0, seed);
-    for (size_t a = 0; a < rooms; a++)
-        for (size_t b = 0; b < rooms; b++)
-            if (a != b && base_rng_below(&rng, 4) == 0)
+    const uint64_t one_in = 2 + base_rng_below(&rng, 3);
+    for (size_t a = 0; a < rooms; a++) {
+        net.room[a].wrong = base_rng_below(&rng, 4) == 0;
+        for (size_t b = 0; b < rooms; b++) {
+            if (a != b && base_rng_below(&rng, one_in) == 0)
                 net.path[a][b] = (enum links_net_path)(1 + base_rng_below(&rng, 2));
+            if (b < a)
+                net.relayed[a][b] = net.relayed[b][a] = base_rng_below(&rng, 2);
+        }
+    }
     net.delay_ns = (1 + base_rng_below(&rng, 200)) * MS;
     for (size_t a = 0; a < rooms; a++)
         links_net_start(&net, a);

@@ -41,9 +41,9 @@ static struct links_net_event *post(struct links_net *net, enum what what, struc
     return &net->event[net->events++];
 }
 
-static uint64_t delay(struct links_net *net)
+static uint64_t delay(struct links_net *net, const struct links_net_stream *stream)
 {
-    return net->delay_ns / 2 + base_rng_below(&net->rng, net->delay_ns + 1);
+    return (stream->relayed ? 2 : 1) * (net->delay_ns / 2 + base_rng_below(&net->rng, net->delay_ns + 1));
 }
 
 static void end(struct links_net *net, struct links_net_stream *stream, size_t side, enum gossip_link_end how)
@@ -52,7 +52,23 @@ static void end(struct links_net *net, struct links_net_stream *stream, size_t s
         return;
     stream->open[side] = false;
     struct gossip_links_event event = {.kind = GOSSIP_LINKS_ENDED, .link = stream->link[side], .end = how};
+    const uint64_t evidence = net->room[stream->room[side]].unreachables;
     links_net_say(net, stream->room[side], &event);
+    BASE_ASSERT(!stream->relayed || net->room[stream->room[side]].unreachables == evidence);
+}
+
+// Of a member: the wrong address, its own, the relay. An entry has one.
+static struct gossip_links_event addresses(const struct links_net *net, size_t room,
+                                           const struct gossip_links_target *target)
+{
+    struct gossip_links_event event = {.kind = GOSSIP_LINKS_RESOLVED, .target = *target, .count = 1};
+    if (target->entry != GOSSIP_NO_ENTRY)
+        return event;
+    const size_t other = room_of(net, &target->peer);
+    event.count += net->room[other].wrong;
+    if (net->relayed[room][other] && !target->direct)
+        event.relayed = 1u << event.count++;
+    return event;
 }
 
 static void call(struct links_net *net, size_t from, const struct gossip_links_action *action)
@@ -65,13 +81,15 @@ static void call(struct links_net *net, size_t from, const struct gossip_links_a
     net->stream = realloc(net->stream, (net->streams + 1) * sizeof(struct links_net_stream *));
     BASE_ASSERT(net->stream);
     net->stream[net->streams++] = stream;
-    *stream = (struct links_net_stream){.room = {from, to},
+    *stream = (struct links_net_stream){.relayed = action->relayed,
+                                        .room = {from, to},
                                         .link = {action->link, 0},
                                         .open = {true, false},
                                         .life = {net->room[from].lives, 0}};
     gossip_links_bind(net->room[from].links, action->link, stream);
     net->room[from].calls++;
-    post(net, CONNECT, stream, 1, delay(net));
+    if (action->target.entry != GOSSIP_NO_ENTRY || action->address > 0 || !net->room[to].wrong)
+        post(net, CONNECT, stream, 1, delay(net, stream));
 }
 
 static void close_link(struct links_net *net, size_t room, const struct gossip_links_action *action)
@@ -81,8 +99,8 @@ static void close_link(struct links_net *net, size_t room, const struct gossip_l
     const char *bye = gossip_close_bye(action->why);
     net->room[room].broken += action->why == GOSSIP_CLOSE_BROKEN;
     if (bye && stream->authenticated[side])
-        snprintf(post(net, BYE, stream, 1 - side, delay(net))->reason, 64, "%s", bye);
-    post(net, END, stream, 1 - side, delay(net));
+        snprintf(post(net, BYE, stream, 1 - side, delay(net, stream))->reason, 64, "%s", bye);
+    post(net, END, stream, 1 - side, delay(net, stream));
     end(net, stream, side, GOSSIP_END_OTHER);
 }
 
@@ -93,8 +111,7 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
     size_t side = stream && stream->room[1] == room && stream->link[1] == action->link ? 1 : 0;
     switch (action->kind) {
     case GOSSIP_LINKS_RESOLVE: {
-        struct gossip_links_event event = {
-            .kind = GOSSIP_LINKS_RESOLVED, .target = action->target, .count = 1};
+        struct gossip_links_event event = addresses(net, room, &action->target);
         links_net_say(net, room, &event);
         break;
     }
@@ -103,7 +120,7 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
         break;
     case GOSSIP_LINKS_GREET:
         if (stream->open[side])
-            post(net, GREETING, stream, 1 - side, delay(net))->greeting = at->greeting;
+            post(net, GREETING, stream, 1 - side, delay(net, stream))->greeting = at->greeting;
         break;
     case GOSSIP_LINKS_CLOSE:
         close_link(net, room, action);
@@ -123,12 +140,12 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
         break;
     case GOSSIP_LINKS_EXPLAIN:
         if (stream->open[side])
-            post(net, MESSAGE, stream, 1 - side, delay(net));
+            post(net, MESSAGE, stream, 1 - side, delay(net, stream));
         break;
     case GOSSIP_LINKS_SEND:
         BASE_ASSERT(action->bytes && action->count);
         if (stream->open[side])
-            post(net, MESSAGE, stream, 1 - side, delay(net));
+            post(net, MESSAGE, stream, 1 - side, delay(net, stream));
         at->packets++;
         break;
     case GOSSIP_LINKS_UNREACHABLE:
@@ -140,8 +157,11 @@ static void act(struct links_net *net, size_t room, const struct gossip_links_ac
     case GOSSIP_LINKS_MISSING:
         at->missing++;
         break;
-    case GOSSIP_LINKS_ENTRY:
     case GOSSIP_LINKS_REACHED:
+        BASE_ASSERT(side == 1 && !stream->relayed && stream->room[0] == room_of(net, &action->peer));
+        at->reached[stream->room[0]]++;
+        break;
+    case GOSSIP_LINKS_ENTRY:
         break;
     }
 }
@@ -165,17 +185,20 @@ static void connect_now(struct links_net *net, struct links_net_stream *stream)
     size_t from = stream->room[0], to = stream->room[1];
     struct links_net_room *called = &net->room[to];
     enum links_net_path path = net->path[from][to];
-    if (!stream->open[0] || path == LINKS_NET_SILENT || net->cut[from][to])
+    if (stream->relayed)
+        path = net->relayed[from][to] ? LINKS_NET_OPEN : LINKS_NET_REFUSED;
+    if (!stream->open[0] || path == LINKS_NET_SILENT || (net->cut[from][to] && !stream->relayed))
         return; // the caller's timeout ends it
     if (path == LINKS_NET_OPEN && called->links)
-        stream->link[1] = gossip_links_accept(called->links, net->now_ns, from, false, stream);
+        stream->link[1] = gossip_links_accept(called->links, net->now_ns, from, stream->relayed, stream);
     if (!called->links || path == LINKS_NET_REFUSED) {
-        post(net, RESET, stream, 0, delay(net))->reason[0] = 'r';
+        post(net, RESET, stream, 0, delay(net, stream))->reason[0] = 'r';
         return;
     }
     stream->life[1] = called->lives;
     stream->open[1] = stream->link[1] != 0;
-    post(net, stream->open[1] ? ANSWER : END, stream, 0, 2 * delay(net)); // the handshake's second message
+    post(net, stream->open[1] ? ANSWER : END, stream, 0,
+         2 * delay(net, stream)); // the handshake's second message
 }
 
 static void prove(struct links_net *net, struct links_net_stream *stream, size_t side)
@@ -188,7 +211,7 @@ static void prove(struct links_net *net, struct links_net_stream *stream, size_t
                                        .alive = net->room[room].alive[other]};
     stream->authenticated[side] = true;
     if (side == 0)
-        post(net, PROOF, stream, 1, delay(net));
+        post(net, PROOF, stream, 1, delay(net, stream));
     links_net_say(net, room, &event);
 }
 
@@ -217,13 +240,14 @@ static void arrive(struct links_net *net, const struct links_net_event *e)
         connect_now(net, stream);
         return;
     }
-    if (!stream->open[e->side])
+    if (!stream->open[e->side] || (stream->lost[e->side] && e->what != GIVE_UP))
         return;
-    if (net->cut[stream->room[0]][stream->room[1]]) { // tried again, then given up
+    if (net->cut[stream->room[0]][stream->room[1]] && !stream->relayed) { // tried again, then given up
         if (e->what == GIVE_UP)
             give_up(net, stream, e->side);
         else
             post(net, GIVE_UP, stream, e->side, 15 * LINKS_NET_S);
+        stream->lost[e->side] = true;
         return;
     }
     switch (e->what) {
@@ -316,12 +340,24 @@ void links_net_kill(struct links_net *net, size_t room, bool silent)
             if (silent) // until keepalive gives up
                 post(net, GIVE_UP, stream, 1 - side, 12 * LINKS_NET_S);
             else
-                post(net, RESET, stream, 1 - side, delay(net));
+                post(net, RESET, stream, 1 - side, delay(net, stream));
         }
     }
     gossip_links_destroy(at->links);
     at->links = NULL;
     memset(at->active, 0, sizeof at->active);
+}
+
+void links_net_relay_dies(struct links_net *net, size_t a, size_t b)
+{
+    BASE_ASSERT(a < net->rooms && b < net->rooms);
+    for (size_t i = 0; i < net->streams; i++) {
+        struct links_net_stream *stream = net->stream[i];
+        const size_t from = stream->room[0], to = stream->room[1];
+        if (stream->relayed && ((from == a && to == b) || (from == b && to == a)))
+            for (size_t side = 0; side < 2; side++)
+                post(net, END, stream, side, delay(net, stream));
+    }
 }
 
 void links_net_want(struct links_net *net, size_t room, size_t other)
@@ -345,7 +381,7 @@ void links_net_send(struct links_net *net, size_t room, size_t other)
         return;
     size_t side = stream->room[0] == room ? 0 : 1;
     gossip_links_sent(at->links, stream->link[side], net->now_ns);
-    post(net, MESSAGE, stream, 1 - side, delay(net));
+    post(net, MESSAGE, stream, 1 - side, delay(net, stream));
 }
 
 static size_t first_event(const struct links_net *net)
@@ -396,5 +432,9 @@ void links_net_run(struct links_net *net, uint64_t for_ns)
 bool links_net_linked(const struct links_net *net, size_t a, size_t b)
 {
     const struct links_net_stream *stream = net->room[a].active[b];
-    return stream && stream == net->room[b].active[a];
+    if (!stream || stream != net->room[b].active[a])
+        return false;
+    BASE_ASSERT(gossip_links_is_relayed(net->room[a].links, &net->room[b].id) == stream->relayed);
+    BASE_ASSERT(gossip_links_is_relayed(net->room[b].links, &net->room[a].id) == stream->relayed);
+    return true;
 }

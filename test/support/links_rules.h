@@ -89,12 +89,20 @@ static inline void say(struct gossip_links_event event)
 
 #define SAY(...) say((struct gossip_links_event){.kind = __VA_ARGS__})
 
-static inline const struct gossip_links_action *find(enum gossip_links_action_kind kind)
+static inline const struct gossip_links_action *find_for(enum gossip_links_action_kind kind, bool look)
 {
     for (size_t i = 0; i < w.actions; i++)
-        if (w.action[i].kind == kind)
+        if (w.action[i].kind == kind && w.action[i].target.direct == look)
             return &w.action[i];
     return NULL;
+}
+
+// RESOLVE and CALL: not for a look at a member.
+static inline const struct gossip_links_action *find(enum gossip_links_action_kind kind)
+{
+    const bool calls = kind == GOSSIP_LINKS_RESOLVE || kind == GOSSIP_LINKS_CALL;
+    const struct gossip_links_action *look = calls ? NULL : find_for(kind, true);
+    return look ? look : find_for(kind, false);
 }
 
 static inline const struct gossip_links_action *need(enum gossip_links_action_kind kind)
