@@ -271,6 +271,8 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
         control->edges_changed = true;
         break;
     case GOSSIP_LINKS_DOWN:
+        if (control->options.membership)
+            gossip_membership_unlinked(control->options.membership, &action->link.peer);
         control->edges_changed = true;
         break;
     case GOSSIP_LINKS_DUPLICATE:
