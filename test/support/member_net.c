@@ -95,6 +95,8 @@ static bool has_relay(const struct member_net *net)
 static bool gets_through(const struct member_net *net, size_t from, size_t to)
 {
     const uint64_t sent_ns = net->sent_ns[to][from];
+    if (net->nodes[from].nat == MEMBER_NET_STREAMS || net->nodes[to].nat == MEMBER_NET_STREAMS)
+        return false;
     if (is_public(net, to))
         return true;
     if (!can_call(net, from, to) &&

@@ -15,7 +15,7 @@
 // within MEMBER_NET_HOLE_NS; a closed one (a router with another port for each destination) only from and to
 // public members. Between two that are not public a stream goes through a public one: its end is no evidence,
 // and it ends when idle.
-enum member_net_nat { MEMBER_NET_PUBLIC, MEMBER_NET_PRIVATE, MEMBER_NET_CLOSED };
+enum member_net_nat { MEMBER_NET_PUBLIC, MEMBER_NET_PRIVATE, MEMBER_NET_CLOSED, MEMBER_NET_STREAMS };
 #define MEMBER_NET_HOLE_NS 30000000000ull
 #define MEMBER_NET_IDLE_NS 10000000000ull
 
