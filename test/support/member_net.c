@@ -302,16 +302,23 @@ void member_net_link_ring(struct member_net *net)
         }
 }
 
+void member_net_reset(struct member_net *net, size_t at)
+{
+    for (size_t i = 0; i < net->count; i++) {
+        if (!net->linked[at][i])
+            continue;
+        if (net->nodes[i].running && can_call(net, at, i))
+            queue(net, UNREACHABLE, at, i, MILLISECOND_NS, NULL, 0);
+        unlink_both(net, at, i);
+    }
+}
+
 void member_net_kill(struct member_net *net, size_t at, bool silent)
 {
     net->nodes[at].running = false;
     net->nodes[at].silent = silent;
-    for (size_t i = 0; i < net->count; i++) {
-        if (net->linked[at][i] && !silent && net->nodes[i].running && can_call(net, at, i))
-            queue(net, UNREACHABLE, at, i, MILLISECOND_NS, NULL, 0);
-        if (net->linked[at][i] && !silent) // nobody hears of the end of a silent host's streams
-            unlink_both(net, at, i);
-    }
+    if (!silent) // of a silent host nobody hears anything
+        member_net_reset(net, at);
 }
 
 void member_net_partition(struct member_net *net, size_t second, bool cut)

@@ -13,8 +13,8 @@
 
 // What stands before a node. A datagram reaches a private member if it has sent one to this sender itself
 // within MEMBER_NET_HOLE_NS; a closed one (a router with another port for each destination) only from and to
-// public members. Between two that are not public a stream goes through a public one: its end is no evidence,
-// and it ends when idle.
+// public members; a firewall lets streams pass only. Between two that are not public a stream goes through a
+// public one: its end is no evidence, and it ends when idle.
 enum member_net_nat { MEMBER_NET_PUBLIC, MEMBER_NET_PRIVATE, MEMBER_NET_CLOSED, MEMBER_NET_STREAMS };
 #define MEMBER_NET_HOLE_NS 30000000000ull
 #define MEMBER_NET_IDLE_NS 10000000000ull
@@ -70,6 +70,8 @@ void member_net_join(struct member_net *net, size_t node, size_t through);      
 // Before the start: all but the first `n_public`, which are their relays (two at most), stand behind routers.
 void member_net_routers(struct member_net *net, size_t n_public, enum member_net_nat nat);
 void member_net_link_ring(struct member_net *net); // streams to both neighbours, and to the public members
+// All streams of a living node are reset: those that have one of their own see the same as after a kill.
+void member_net_reset(struct member_net *net, size_t node);
 void member_net_kill(struct member_net *net, size_t node, bool silent);
 void member_net_partition(struct member_net *net, size_t first_of_second_side, bool cut);
 void member_net_cut(struct member_net *net, size_t node, bool deaf, bool mute, bool cut); // from all others

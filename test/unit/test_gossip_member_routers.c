@@ -94,7 +94,7 @@ static void members_behind_routers_cost_little_and_die_soon(void **state)
     static const struct limits limits[] = {
         {NODES, MEMBER_NET_PUBLIC, 4.2, 450, 0.7}, {1, MEMBER_NET_PRIVATE, 4.2, 450, 0.8},
         {1, MEMBER_NET_CLOSED, 6.2, 640, 1.5},     {2, MEMBER_NET_CLOSED, 6.2, 640, 0.8},
-        {1, MEMBER_NET_STREAMS, 99, 9999, 9},      {2, MEMBER_NET_STREAMS, 99, 9999, 9}};
+        {1, MEMBER_NET_STREAMS, 8.5, 900, 1.5},    {2, MEMBER_NET_STREAMS, 9.8, 1060, 0.8}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         for (uint64_t number = seed(); number < seed() + 3; number++)
             expect_within(&limits[i], number);
@@ -173,6 +173,32 @@ static void a_broken_link_to_the_only_relay_is_no_death(void **state)
     }
 }
 
+// It calls its relay again after a while. Its process goes on.
+static unsigned deaths_after_a_reset(enum member_net_nat nat, uint64_t away_ns, uint64_t number)
+{
+    begin_behind(NODES, 1, nat, number);
+    member_net_reset(&net, VICTIM);
+    member_net_cut(&net, VICTIM, true, true, true);
+    member_net_run(&net, away_ns);
+    member_net_cut(&net, VICTIM, true, true, false);
+    member_net_join(&net, VICTIM, 0);
+    member_net_run(&net, 20 * SECOND);
+    assert_true(load_of(0, 1).suspicions > 0 && member_net_agrees(&net));
+    const unsigned died = deaths();
+    member_net_destroy(&net);
+    return died;
+}
+
+static void a_member_whose_links_are_reset_has_time_to_call(void **state)
+{
+    (void)state;
+    for (uint64_t number = seed(); number < seed() + 5; number++) {
+        assert_int_equal(deaths_after_a_reset(MEMBER_NET_CLOSED, 600 * MILLISECOND, number), 0);
+        assert_int_equal(deaths_after_a_reset(MEMBER_NET_STREAMS, 600 * MILLISECOND, number), 0);
+    }
+    assert_true(deaths_after_a_reset(MEMBER_NET_STREAMS, 2 * SECOND, seed()) > 0);
+}
+
 // Evidence of another member than a relay confirms nothing: it could see no stream end.
 static void evidence_of_a_relay_only_is_confirmed_by_silence(void **state)
 {
@@ -187,6 +213,19 @@ static void evidence_of_a_relay_only_is_confirmed_by_silence(void **state)
         assert_int_equal(deaths(), liar == 0 ? NODES - 1 : 0);
         member_net_destroy(&net);
     }
+}
+
+static void the_second_relay_answers_for_a_member(void **state)
+{
+    (void)state;
+    begin_behind(NODES, 2, MEMBER_NET_CLOSED, seed());
+    net.cut[0][VICTIM] = net.cut[VICTIM][0] = true;
+    for (size_t i = 1; i < NODES; i++)
+        if (i != VICTIM)
+            tell_lie(0, i, VICTIM);
+    member_net_run(&net, 5 * SECOND);
+    assert_int_equal(deaths(), 0);
+    member_net_destroy(&net);
 }
 
 // Its own probe fails, too, but no other member has heard of it.
@@ -230,7 +269,9 @@ int main(void)
         cmocka_unit_test(members_without_a_path_are_rarely_called),
         cmocka_unit_test(a_path_that_closes_is_no_death),
         cmocka_unit_test(a_broken_link_to_the_only_relay_is_no_death),
+        cmocka_unit_test(a_member_whose_links_are_reset_has_time_to_call),
         cmocka_unit_test(evidence_of_a_relay_only_is_confirmed_by_silence),
+        cmocka_unit_test(the_second_relay_answers_for_a_member),
         cmocka_unit_test(a_node_that_hears_nobody_confirms_no_evidence),
         cmocka_unit_test(those_that_reach_the_target_are_asked_for_help),
     };
