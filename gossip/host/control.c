@@ -281,6 +281,8 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
         control_relay_up(control, &action->link.peer);
         break;
     case GOSSIP_LINKS_DOWN:
+        if (control->options.membership)
+            gossip_membership_unlinked(control->options.membership, &action->link.peer);
         control->edges_changed = true;
         break;
     case GOSSIP_LINKS_DUPLICATE:

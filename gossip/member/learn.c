@@ -164,7 +164,7 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
         x->record_ns = m->now_ns;
         x->synced_ns = 0; // the new process does not know what its previous one was sent
         x->round = x->step = x->progress_ns = 0;
-        x->answered = false;
+        x->answered = x->direct = false;
     }
     x->record = *record;
     x->record_sends = sends_of_record(m);

@@ -227,6 +227,14 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         member_sync_ask_stranger(m, id);
 }
 
+void gossip_membership_unlinked(struct gossip_membership *m, const struct gossip_id *id)
+{
+    struct member *x = member_find(m, id);
+    BASE_ASSERT(x != m->self);
+    if (x)
+        x->linked = false;
+}
+
 static void unreachable(struct gossip_membership *m, const struct gossip_id *id)
 {
     struct member *x = member_find(m, id);

@@ -102,6 +102,9 @@ enum base_error gossip_membership_step(struct gossip_membership *membership,
 bool gossip_membership_next(struct gossip_membership *membership, struct gossip_membership_action *action);
 uint64_t gossip_membership_deadline(const struct gossip_membership *membership); // monotonic ns
 
+// The stream to this member is in use no longer. Causes no action.
+void gossip_membership_unlinked(struct gossip_membership *membership, const struct gossip_id *id);
+
 // Changes to this node's own record, which is sent to all members. The actions come with the next step; the
 // deadline is now.
 void gossip_membership_flags(struct gossip_membership *membership, uint8_t set, uint8_t clear);

@@ -7,6 +7,7 @@
 
 #define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
+#define FAR_TURNS       5u // a member out of reach is probed in one of this many turns
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -68,7 +69,9 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
                                              larger(slow * m->profile.period_ns, 3 * gap_ns + patience_ns)};
     probe->next_ns = m->now_ns + probe->gap_ns;
     m->totals.probes++;
-    ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
+    ping(m, x, probe->number, GOSSIP_BY_DATAGRAM); // a path may have opened
+    if (x->record.n_relays > 0 && !x->direct && x->linked)
+        ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
 void member_probe_anew(struct gossip_membership *m, struct member *x)
@@ -166,6 +169,7 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     BASE_ASSERT(x != m->self);
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
+    x->direct |= way == GOSSIP_BY_DATAGRAM;
     if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
         x->ping_number = 0; // only the first of three answers counts
         member_timing_learn(&x->timing, m->now_ns - x->ping_ns);
@@ -247,6 +251,20 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
+// Only the relays of a member without a path to others see its process end. One of them says so, and the
+// member has not answered a probe that began later, in which others have answered.
+static bool confirms(const struct member_probe *probe, const struct member *x)
+{
+    BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
+    for (size_t i = 0; i < x->n_suspicions && probe->nacks > 0; i++) {
+        const struct member_suspicion *a = &x->suspicions[i];
+        if (a->told.class == GOSSIP_SUSPECTED_EVIDENCE && !a->answered && a->after < probe->number &&
+            member_is_relay_of(&a->told.suspector, x))
+            return true;
+    }
+    return false;
+}
+
 // Neither we nor a helper reached it. If no helper replies, the fault may be ours. (A single reply is enough:
 // in a partition half of the helpers are silent, and that must not slow down detection.)
 static void failed(struct gossip_membership *m, struct member_probe *probe, struct member *x)
@@ -256,7 +274,8 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     m->totals.probes_failed++;
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MAX;
-    (void)member_suspect(m, x, GOSSIP_SUSPECTED_SILENT, probe->number - 1);
+    (void)member_suspect(m, x, confirms(probe, x) ? GOSSIP_SUSPECTED_EVIDENCE : GOSSIP_SUSPECTED_SILENT,
+                         probe->number - 1);
 }
 
 static void advance(struct gossip_membership *m, struct member_probe *probe)
@@ -276,12 +295,21 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         probe->next_ns = next_ns;
         break;
     case STAGE_HELP:
+        x->direct = false;
         ask_for_help(m, probe, x);
         probe->next_ns = probe->end_ns > next_ns ? probe->end_ns : next_ns;
         break;
     default:
         failed(m, probe, x);
     }
+}
+
+// Those that reach a member probe it. This node calls it now and then, so that it hears how far that member
+// is.
+static bool is_left_to_others(const struct gossip_membership *m, const struct member *x)
+{
+    return !member_in_reach(x) && x->answered &&
+           m->now_ns - x->heard_ns < FAR_TURNS * m->n_order * m->profile.period_ns;
 }
 
 // SWIM, section 4.3: round robin over a random order, which is reshuffled after each round.
@@ -299,7 +327,7 @@ static struct member *next_in_turn(struct gossip_membership *m)
             }
         }
         struct member *x = m->order[m->order_at++];
-        if (member_is_here(x))
+        if (member_is_here(x) && !is_left_to_others(m, x))
             return x;
     }
     return NULL;

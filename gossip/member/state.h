@@ -52,6 +52,8 @@ struct member {
     struct gossip_record record;
     enum gossip_member_state state;
     bool by_stream; // its datagrams do not arrive
+    bool direct;    // it has answered a datagram, and not missed all pings of a probe since
+    bool linked;    // a stream to it is in use: it has sent something over it
     uint8_t record_sends;
     uint8_t n_suspicions;
     uint64_t since_ns, heard_ns, record_ns;
@@ -184,8 +186,12 @@ void member_recount(struct gossip_membership *m, struct member *x); // after its
 bool member_is_here(const struct member *x);                        // alive or suspected
 bool member_counts(const struct gossip_membership *m, const struct member *x);   // in the graph
 size_t member_others(const struct gossip_membership *m, const struct member *x); // that are here, without x
-// Up to `most` random members that are here, without self and `except`; returns their number.
-size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
+// What is sent to it arrives, as far as this node knows: it can be called, or has a path to this node.
+bool member_in_reach(const struct member *x);
+bool member_is_relay_of(const struct gossip_id *id, const struct member *x); // x names it
+// Up to `most` random members that are here and in reach, without self and `target`; returns their number. If
+// there is a target, those that reach it come first: its relays, then those that can be called.
+size_t member_pick(struct gossip_membership *m, const struct member *target, struct member **picked,
                    size_t most);
 // The first RING_SUCCESSORS living members after x, in the order of ids.
 size_t member_successors(const struct gossip_membership *m, const struct member *x,

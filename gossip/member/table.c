@@ -195,14 +195,38 @@ size_t member_others(const struct gossip_membership *m, const struct member *x)
     return m->states[GOSSIP_MEMBER_ALIVE] + m->states[GOSSIP_MEMBER_SUSPECT] - (member_is_here(x) ? 1 : 0);
 }
 
-size_t member_pick(struct gossip_membership *m, const struct member *except, struct member **picked,
-                   size_t most)
+bool member_in_reach(const struct member *x)
+{
+    return x->record.n_relays == 0 || x->direct || x->linked;
+}
+
+bool member_is_relay_of(const struct gossip_id *id, const struct member *x)
+{
+    const uint64_t beginning = gossip_id_beginning(id);
+    BASE_ASSERT(x->record.n_relays <= GOSSIP_RECORD_RELAYS);
+    for (size_t i = 0; i < x->record.n_relays; i++)
+        if (x->record.relays[i] == beginning)
+            return true;
+    return false;
+}
+
+enum rank { RANK_RELAY, RANK_REACHABLE, RANK_OTHER, RANKS };
+
+static enum rank rank_of(const struct member *x, const struct member *target)
+{
+    if (target && member_is_relay_of(&x->record.id, target))
+        return RANK_RELAY;
+    return target && x->record.ways & GOSSIP_WAY_REACHABLE ? RANK_REACHABLE : RANK_OTHER;
+}
+
+// Reservoir sampling (Vitter 1985, algorithm R): each set of `most` is as likely as any other.
+static size_t pick_ranked(struct gossip_membership *m, const struct member *target, enum rank rank,
+                          struct member **picked, size_t most)
 {
     size_t found = 0, seen = 0;
-    // Reservoir sampling (Vitter 1985, algorithm R): each set of `most` is as likely as any other.
-    for (size_t i = 0; i < m->n_order; i++) {
+    for (size_t i = 0; i < m->n_order && most > 0; i++) {
         struct member *x = m->order[i];
-        if (x == except || !member_is_here(x))
+        if (x == target || !member_is_here(x) || !member_in_reach(x) || rank_of(x, target) != rank)
             continue;
         seen++;
         if (found < most) {
@@ -213,6 +237,16 @@ size_t member_pick(struct gossip_membership *m, const struct member *except, str
         if (at < most)
             picked[at] = x;
     }
+    return found;
+}
+
+size_t member_pick(struct gossip_membership *m, const struct member *target, struct member **picked,
+                   size_t most)
+{
+    size_t found = 0;
+    for (enum rank rank = RANK_RELAY; rank < RANKS; rank++)
+        found += pick_ranked(m, target, rank, picked + found, most - found);
+    BASE_ASSERT(found <= most);
     return found;
 }
 

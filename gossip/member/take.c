@@ -123,6 +123,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
 static void hear(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self);
+    x->linked |= m->told_by_stream;
     x->heard_ns = m->now_ns;
     member_probe_talks(m, x);
     member_warn_suspect(m, x);

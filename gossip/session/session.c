@@ -243,7 +243,8 @@ static enum base_error read_first(struct gossip_session *session, const uint8_t 
 }
 
 // Both ends have called each other over one stream. The larger ephemeral key remains the initiator's, who
-// ignores the other message 0; the other end answers as a responder. BASE_EAUTH: our own message has come back.
+// ignores the other message 0; the other end answers as a responder. BASE_EAUTH: our own message has come
+// back.
 static enum base_error cross(struct gossip_session *session, const uint8_t *message)
 {
     const int order = memcmp(session->handshake.e.public_key, message, GOSSIP_NOISE_KEY_BYTES);

@@ -45,15 +45,15 @@ enum base_error gossip_session_create(const struct gossip_session_options *optio
                                       struct gossip_session **session) BASE_CHECK;
 void gossip_session_destroy(struct gossip_session *session); // wipes keys; NULL is allowed
 
-// Appends the first bytes of an initiator to `out`. Does nothing for a responder. If both ends of a stream are
-// initiators (TCP connects two calls that cross), one of the two becomes the responder by itself.
+// Appends the first bytes of an initiator to `out`. Does nothing for a responder. If both ends of a stream
+// are initiators (TCP connects two calls that cross), one of the two becomes the responder by itself.
 enum base_error gossip_session_start(struct gossip_session *session, struct base_buffer *out) BASE_CHECK;
 
 // Reads in[in_bytes], which may be any piece of the stream. *consumed is everything except bytes after the
 // handshake. Handshake answers are appended to `out`. BASE_EAUTH: the peer lacks every secret, has another
 // cluster name, or bytes were modified; these cases cannot be distinguished, on purpose, and a responder has
-// then sent nothing; or our own first message has come back. BASE_EFORMAT: invalid framing, an offer without ChaChaPoly, or an impossible range of
-// protocols.
+// then sent nothing; or our own first message has come back. BASE_EFORMAT: invalid framing, an offer without
+// ChaChaPoly, or an impossible range of protocols.
 enum base_error gossip_session_receive(struct gossip_session *session, const uint8_t *in, size_t in_bytes,
                                        size_t *consumed, struct base_buffer *out,
                                        struct gossip_session_event *event) BASE_CHECK;

@@ -21,6 +21,10 @@ static struct gossip_record record_of(const struct gossip_identity *identity)
     strcpy(record.name, "p");
     memcpy(record.exchange_public, identity->exchange_public, 32);
     record.n_addresses = 1;
+    if (identity == &peers[1]) { // behind a router
+        record.n_relays = 1;
+        record.relays[0] = gossip_id_beginning(&peers[0].id);
+    }
     record.addresses[0] = (struct gossip_address){.family = 4, .ip = {10, 0, 0, 1}, .port = 1};
     gossip_record_sign(&record, identity);
     return record;
@@ -113,6 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 break;
         }
         step(m, &event);
+        if (what & 16)
+            gossip_membership_unlinked(m, &event.peer);
         if (gossip_membership_deadline(m) <= now_ns) {
             event = (struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_TIMER, .now_ns = now_ns};
             step(m, &event);

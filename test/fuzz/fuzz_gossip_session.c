@@ -1,6 +1,6 @@
 // One end against arbitrary bytes: before the handshake, and as raw bytes after it; a responder, or an
-// initiator that the other end has called, too. The first byte of the input chooses. Keys and entropy are fixed,
-// so every input replays. A peer with the keys is in fuzz_gossip_records.c.
+// initiator that the other end has called, too. The first byte of the input chooses. Keys and entropy are
+// fixed, so every input replays. A peer with the keys is in fuzz_gossip_records.c.
 #include "base/cursor.h"
 #include "base/limits.h"
 #include "gossip/session/noise.h"

@@ -7,7 +7,7 @@
 #define IP_BYTES       28u
 #define MILLISECOND_NS 1000000ull
 
-enum { PING = 1 }; // of a membership packet
+enum { PING = 1, PING_REQUEST = 3 }; // of a membership packet
 
 enum what { DATAGRAM, STREAM, LINKED, UNREACHABLE };
 
@@ -72,9 +72,64 @@ static void queue(struct member_net *net, enum what what, size_t from, size_t to
     *at = packet;
 }
 
+static bool is_public(const struct member_net *net, size_t node)
+{
+    return net->nodes[node].nat == MEMBER_NET_PUBLIC;
+}
+
+// Between them a stream needs no other member.
+static bool can_call(const struct member_net *net, size_t a, size_t b)
+{
+    return is_public(net, a) || is_public(net, b);
+}
+
+static bool has_relay(const struct member_net *net)
+{
+    for (size_t i = 0; i < net->count; i++)
+        if (is_public(net, i) && net->nodes[i].running)
+            return true;
+    return false;
+}
+
+// Before the router of `to`, and that of `from`, if there are any.
+static bool gets_through(const struct member_net *net, size_t from, size_t to)
+{
+    const uint64_t sent_ns = net->sent_ns[to][from];
+    if (net->nodes[from].nat == MEMBER_NET_STREAMS || net->nodes[to].nat == MEMBER_NET_STREAMS)
+        return false;
+    if (is_public(net, to))
+        return true;
+    if (!can_call(net, from, to) &&
+        (net->nodes[from].nat == MEMBER_NET_CLOSED || net->nodes[to].nat == MEMBER_NET_CLOSED))
+        return false;
+    return sent_ns != 0 && net->now_ns - sent_ns < MEMBER_NET_HOLE_NS;
+}
+
+static void unlink_both(struct member_net *net, size_t a, size_t b)
+{
+    net->linked[a][b] = net->linked[b][a] = false;
+    if (net->nodes[a].running)
+        gossip_membership_unlinked(net->nodes[a].membership, &net->nodes[b].identity.id);
+    if (net->nodes[b].running)
+        gossip_membership_unlinked(net->nodes[b].membership, &net->nodes[a].identity.id);
+}
+
+static void end_idle(struct member_net *net)
+{
+    if (net->now_ns - net->idle_ns < 100 * MILLISECOND_NS)
+        return;
+    net->idle_ns = net->now_ns;
+    for (size_t a = 0; a < net->count; a++)
+        for (size_t b = 0; b < a; b++)
+            if (net->linked[a][b] && !can_call(net, a, b) && !net->wanted[a][b] &&
+                net->now_ns - net->used_ns[a][b] > MEMBER_NET_IDLE_NS)
+                unlink_both(net, a, b);
+}
+
 static void link_both(struct member_net *net, size_t a, size_t b)
 {
     net->linked[a][b] = net->linked[b][a] = true;
+    net->used_ns[a][b] = net->used_ns[b][a] = net->now_ns;
     queue(net, LINKED, b, a, MILLISECOND_NS, NULL, 0);
     queue(net, LINKED, a, b, MILLISECOND_NS, NULL, 0);
 }
@@ -112,11 +167,14 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
     const uint64_t delay_ns = net->delay_ns ? net->delay_ns : MILLISECOND_NS;
     if (action->bytes[0] == PING)
         memcpy(&net->nodes[from].asked[to], action->bytes + 2, sizeof(uint32_t));
+    net->helps[from][to] += action->bytes[0] == PING_REQUEST;
     if (action->way == GOSSIP_BY_DATAGRAM) {
         net->nodes[from].datagrams++;
         net->nodes[from].datagram_bytes += action->n_bytes + LIMIT_DATAGRAM_OVERHEAD;
         BASE_ASSERT(action->n_bytes + LIMIT_DATAGRAM_OVERHEAD <= LIMIT_DATAGRAM_BYTES);
-        if (net->no_datagrams || net->cut[from][to] || base_rng_uniform(&net->rng) < net->loss)
+        net->sent_ns[from][to] = net->now_ns;
+        if (net->no_datagrams || net->cut[from][to] || base_rng_uniform(&net->rng) < net->loss ||
+            !gets_through(net, from, to))
             return;
         if (there->running) {
             const uint64_t slow_ns =
@@ -128,18 +186,23 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
         }
         return;
     }
-    if (net->cut[from][to] || net->cut[to][from])
+    const bool direct = can_call(net, from, to);
+    if (net->cut[from][to] || net->cut[to][from] || (!direct && !has_relay(net)))
         return;
     if (!there->running) {
-        if (!there->silent)
+        if (!there->silent && direct && is_public(net, to))
             queue(net, UNREACHABLE, to, from, MILLISECOND_NS, NULL, 0);
         return;
     }
-    if (!net->linked[from][to])
+    if (!net->linked[from][to]) {
+        net->nodes[from].calls++;
         link_both(net, from, to);
+    }
+    net->used_ns[from][to] = net->used_ns[to][from] = net->now_ns;
+    net->nodes[from].stream_packets++;
     net->nodes[from].stream_bytes += action->n_bytes;
     const uint64_t slow_ns = squeeze(net, from, to, action->n_bytes, false);
-    queue(net, STREAM, from, to, 2 * delay_ns + slow_ns, action->bytes, action->n_bytes);
+    queue(net, STREAM, from, to, (direct ? 2 : 4) * delay_ns + slow_ns, action->bytes, action->n_bytes);
 }
 
 static void note_change(struct member_net *net, struct member_net_node *node,
@@ -174,6 +237,28 @@ void member_net_step(struct member_net *net, size_t at, const struct gossip_memb
     }
 }
 
+static void tell_ways(struct member_net *net, size_t at)
+{
+    uint64_t relays[GOSSIP_RECORD_RELAYS];
+    size_t count = 0, n_public = 0;
+    for (size_t i = 0; i < net->count; i++) {
+        n_public += is_public(net, i);
+        if (is_public(net, i) && count < GOSSIP_RECORD_RELAYS)
+            relays[count++] = gossip_id_beginning(&net->nodes[i].identity.id);
+    }
+    struct gossip_membership *membership = net->nodes[at].membership;
+    if (!is_public(net, at))
+        gossip_membership_ways(membership, 0, relays, count);
+    else if (n_public < net->count)
+        gossip_membership_ways(membership, GOSSIP_WAY_REACHABLE | GOSSIP_WAY_RELAYS, NULL, 0);
+}
+
+void member_net_routers(struct member_net *net, size_t n_public, enum member_net_nat nat)
+{
+    for (size_t i = n_public; i < net->count; i++)
+        net->nodes[i].nat = nat;
+}
+
 void member_net_start(struct member_net *net, size_t at, uint64_t generation)
 {
     struct member_net_node *node = &net->nodes[at];
@@ -193,6 +278,7 @@ void member_net_start(struct member_net *net, size_t at, uint64_t generation)
     gossip_membership_destroy(node->membership);
     BASE_ASSERT(!gossip_membership_create(&node->options, &node->membership));
     gossip_membership_flags(node->membership, GOSSIP_RECORD_ELIGIBLE, 0);
+    tell_ways(net, at);
     node->running = true;
     node->silent = false;
     memset(node->state, 0, sizeof node->state);
@@ -203,15 +289,36 @@ void member_net_join(struct member_net *net, size_t node, size_t through)
     link_both(net, node, through);
 }
 
+void member_net_link_ring(struct member_net *net)
+{
+    for (size_t i = 0; i < net->count; i++)
+        for (size_t j = 0; j < i; j++) {
+            const bool neighbours = i - j == 1 || i - j == net->count - 1;
+            if (!neighbours && !can_call(net, i, j))
+                continue;
+            net->wanted[i][j] = net->wanted[j][i] = true;
+            if (!net->linked[i][j])
+                link_both(net, i, j);
+        }
+}
+
+void member_net_reset(struct member_net *net, size_t at)
+{
+    for (size_t i = 0; i < net->count; i++) {
+        if (!net->linked[at][i])
+            continue;
+        if (net->nodes[i].running && can_call(net, at, i))
+            queue(net, UNREACHABLE, at, i, MILLISECOND_NS, NULL, 0);
+        unlink_both(net, at, i);
+    }
+}
+
 void member_net_kill(struct member_net *net, size_t at, bool silent)
 {
     net->nodes[at].running = false;
     net->nodes[at].silent = silent;
-    for (size_t i = 0; i < net->count; i++) {
-        if (net->linked[at][i] && !silent && net->nodes[i].running)
-            queue(net, UNREACHABLE, at, i, MILLISECOND_NS, NULL, 0);
-        net->linked[at][i] = net->linked[i][at] = false;
-    }
+    if (!silent) // of a silent host nobody hears anything
+        member_net_reset(net, at);
 }
 
 void member_net_partition(struct member_net *net, size_t second, bool cut)
@@ -268,6 +375,7 @@ void member_net_run(struct member_net *net, uint64_t for_ns)
         if (next_ns > end_ns)
             break;
         net->now_ns = next_ns > net->now_ns ? next_ns : net->now_ns;
+        end_idle(net);
         if (timer != SIZE_MAX) {
             member_net_step(net, timer, &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_TIMER});
             continue;

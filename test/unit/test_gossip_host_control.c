@@ -266,6 +266,7 @@ static struct {
     struct gossip_links_action closed; // the latest CLOSE
     bool marked;                       // GOSSIP_CONTROL_MEMBER said what became of the other one
     enum gossip_member_state state;
+    unsigned stream_pings; // that the node under test has sent
 } two;
 
 static void take(struct node *node);
@@ -306,6 +307,7 @@ static void take(struct node *node)
         }
         if (action.member.kind != GOSSIP_MEMBERSHIP_SEND || !two.membership[OTHER])
             continue;
+        two.stream_pings += action.member.way == GOSSIP_BY_STREAM && action.member.bytes[0] == 1;
         memcpy(bytes, action.member.bytes, action.member.n_bytes);
         action.member.bytes = bytes;
         deliver(0, &action.member, node);
@@ -457,6 +459,41 @@ static void a_private_node_keeps_a_link_to_its_relays(void **state)
     destroy_two(&node);
 }
 
+static unsigned stream_pings_in(struct node *node, uint64_t for_ns)
+{
+    const uint64_t end_ns = node->now_ns + for_ns;
+    two.stream_pings = 0;
+    while (node->now_ns < end_ns) {
+        node->now_ns += SECOND / 100;
+        const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER,
+                                                      .now_ns = node->now_ns};
+        assert_int_equal(gossip_membership_step(two.membership[0], &timer), BASE_OK);
+        take(node);
+    }
+    return two.stream_pings;
+}
+
+// A member behind a router is asked over its link, for as long as there is one.
+static void members_hear_of_the_end_of_a_link(void **state)
+{
+    struct node node;
+    const uint64_t relay = 7;
+    (void)state;
+    create_two(&node);
+    gossip_membership_ways(two.membership[OTHER], 0, &relay, 1);
+    const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER, .now_ns = node.now_ns};
+    assert_int_equal(gossip_membership_step(two.membership[OTHER], &timer), BASE_OK); // signs its record
+    link_up(&node);
+    assert_int_equal(info_of(0, OTHER).record->n_relays, 1);
+    assert_true(stream_pings_in(&node, 4ull * SECOND) > 0);
+    tell_links(&node, (struct gossip_links_event){
+                          .kind = GOSSIP_LINKS_ENDED, .link = two.link, .end = GOSSIP_END_OTHER});
+    take(&node);
+    assert_false(gossip_control_linked(node.control, &two.identity[OTHER].id));
+    assert_int_equal(stream_pings_in(&node, SECOND), 0);
+    destroy_two(&node);
+}
+
 // What the learner and the life say of this node is in its record, and goes out with it.
 static void the_own_record_follows_the_life(void **state)
 {
@@ -490,6 +527,7 @@ int main(void)
         cmocka_unit_test(a_node_that_departs_tells_members_then_links),
         cmocka_unit_test(links_and_members_hear_of_each_other),
         cmocka_unit_test(a_private_node_keeps_a_link_to_its_relays),
+        cmocka_unit_test(members_hear_of_the_end_of_a_link),
         cmocka_unit_test(the_own_record_follows_the_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

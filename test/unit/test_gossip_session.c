@@ -368,8 +368,7 @@ static struct pair crossed_pair(unsigned larger, const struct gossip_secrets sec
             assert_int_equal(gossip_session_create(&options, &pair.side[i]), BASE_OK);
             assert_int_equal(gossip_session_start(pair.side[i], &pair.out[i]), BASE_OK);
         }
-        const int order =
-            memcmp(base_buffer_head(&pair.out[0]) + 2, base_buffer_head(&pair.out[1]) + 2, 32);
+        const int order = memcmp(base_buffer_head(&pair.out[0]) + 2, base_buffer_head(&pair.out[1]) + 2, 32);
         if ((order > 0) == (larger == 0))
             return pair;
         pair_free(&pair);
@@ -377,7 +376,10 @@ static struct pair crossed_pair(unsigned larger, const struct gossip_secrets sec
     }
 }
 
-enum { MESSAGE_0 = 2 + GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES, MESSAGE_1 = 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES };
+enum {
+    MESSAGE_0 = 2 + GOSSIP_NOISE_MESSAGE_0 + RANGE_BYTES,
+    MESSAGE_1 = 2 + GOSSIP_NOISE_MESSAGE_1 + PAYLOAD_BYTES
+};
 
 static void expect_halves_fit(struct pair *pair)
 {
@@ -402,7 +404,8 @@ static void test_calls_that_cross_become_one_session(void **state)
                 struct pair pair = crossed_pair(larger, NULL);
                 struct gossip_session_event event;
                 size_t left = MESSAGE_0;
-                while (left > 0) { // the first of the two hears all of message 0 before the other hears anything
+                while (left >
+                       0) { // the first of the two hears all of message 0 before the other hears anything
                     const size_t most = splits[s] == SIZE_MAX || splits[s] == 0 ? left : splits[s];
                     assert_int_equal(hand_over(&pair, first, most < left ? most : left, &event), BASE_OK);
                     assert_int_equal(event.kind, GOSSIP_SESSION_NOTHING);
