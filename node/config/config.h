@@ -228,6 +228,8 @@ bool node_config_gathers(const struct node_config *config);
 bool node_config_finds_classes(const struct node_config *config);
 // There is no test file: data.test_part of the examples are held out.
 bool node_config_splits(const struct node_config *config);
+// The test examples come from the file (or folder, by whatever path) of the training examples, or are digits.
+bool node_config_tests_on_training_file(const struct node_config *config);
 // Text and tokens.
 bool node_config_is_text(const struct node_config *config);
 // The name of data.kind; static.

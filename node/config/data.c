@@ -182,19 +182,34 @@ static enum base_error check_file(const struct node_config *config, size_t i, st
     return node_config_check_file(config, files[i].key, path, files[i].what, why);
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+bool node_config_tests_on_training_file(const struct node_config *config)
+{
+    if (config->data.kind == NODE_DATA_DIGITS)
+        return true;
+    if (config->data.kind == NODE_DATA_IDX)
+        return is_same_file(config->data.train_images, config->data.test_images);
+    return !node_config_splits(config) && is_same_file(config->data.train_file, config->data.test_file);
+}
+
 static void warn_overlap(const struct node_config *config)
 {
     struct node_data_ranges ranges;
-    bool same = config->data.kind == NODE_DATA_DIGITS ||
-                (config->data.kind == NODE_DATA_IDX &&
-                 strcmp(config->data.train_images, config->data.test_images) == 0) ||
-                (config->data.kind >= NODE_DATA_LIBSVM && !node_config_splits(config) &&
-                 strcmp(config->data.train_file, config->data.test_file) == 0);
     node_config_data_ranges(config, &ranges);
     uint64_t train_end = ranges.train_count ? ranges.train_first + ranges.train_count : UINT64_MAX;
     uint64_t test_end = ranges.test_count ? ranges.test_first + ranges.test_count : UINT64_MAX;
-    if (same && ranges.train_first < test_end && ranges.test_first < train_end)
-        node_config_say(BASE_LOG_WARN, config, "data.test_first",
+    if (node_config_tests_on_training_file(config) && ranges.train_first < test_end &&
+        ranges.test_first < train_end)
+        node_config_say(BASE_LOG_WARN, config,
+                        config->data.kind == NODE_DATA_DIGITS ? "data.test_first"
+                        : config->data.kind == NODE_DATA_IDX  ? "data.test_images"
+                                                              : "data.test_file",
                         "test and training examples overlap: the measured accuracy will be too good");
 }
 

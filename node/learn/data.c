@@ -257,17 +257,31 @@ static enum base_error check_alike(const struct train_dataset *train, const stru
 }
 
 // The digest of a file of which nothing is held out, so that another one, or the same one, is noticed later.
-static enum base_error describe_whole(const struct node_config *config, struct train_dataset *data,
-                                      struct base_reason *why)
+static enum base_error describe_whole(const struct node_config *config, const struct train_dataset *data,
+                                      struct train_split *split, struct base_reason *why)
 {
     bool *is_test = calloc(data->examples, sizeof *is_test);
     enum base_error error =
-        is_test
-            ? train_split_draw(data, config->data.test_part, config->data.seed, is_test, &data->split, why)
-            : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", data->examples);
-    data->split.tests = data->split.seen = 0; // nothing was held out
-    data->split.tests_digest = 0;
+        is_test ? train_split_draw(data, config->data.test_part, config->data.seed, is_test, split, why)
+                : base_fail(why, BASE_ENOMEM, "out of memory for %zu examples", data->examples);
+    split->tests = split->seen = 0; // nothing was held out
+    split->tests_digest = 0;
     free(is_test);
+    return error;
+}
+
+static enum base_error advise_test_file(const struct node_config *config, const struct train_dataset *train,
+                                        const struct train_dataset *test, struct base_reason *why)
+{
+    struct train_split splits[2] = {{0}};
+    if (node_config_tests_on_training_file(config) || train->examples != test->examples ||
+        train->features != test->features || train->examples < 2)
+        return BASE_OK;
+    enum base_error error = describe_whole(config, train, &splits[0], why);
+    if (!error)
+        error = describe_whole(config, test, &splits[1], why);
+    if (!error)
+        node_data_advise_test_file(&splits[0], &splits[1]);
     return error;
 }
 
@@ -279,8 +293,10 @@ static enum base_error load_parts(const struct node_config *config, struct train
         return load_split(config, like, train, test, why);
     enum base_error error = load(config, false, like, train, why);
     if (!error && train->examples > 1 && train->examples <= DESCRIBED_VALUES / train->features)
-        error = describe_whole(config, train, why);
-    return !error && test ? load(config, true, train->meaning, test, why) : error;
+        error = describe_whole(config, train, &train->split, why);
+    if (!error && test)
+        error = load(config, true, train->meaning, test, why);
+    return !error && test ? advise_test_file(config, train, test, why) : error;
 }
 
 static void note_collapse(struct train_dataset *data)
@@ -416,7 +432,7 @@ static enum base_error load_tests_like(const struct node_config *config, struct 
                                                        : load(config, true, like, tests, why);
     train_dataset_destroy(&train);
     if (!error && !node_config_splits(config) && tests->examples > 1)
-        error = describe_whole(config, tests, why);
+        error = describe_whole(config, tests, &tests->split, why);
     if (!error && tests->features != like->features)
         error =
             base_fail(why, BASE_EMISMATCH, "the test examples have %zu features, expected the model's %zu",

@@ -63,5 +63,7 @@ enum base_error node_data_meaning_read(const char *path, struct train_meaning **
 // features of very different size, classes that are missing.
 void node_data_advise(const struct node_config *config, size_t shard, const struct train_dataset *train,
                       const struct train_dataset *test);
+// Likewise about two different files, each described as a whole, with the same seed.
+void node_data_advise_test_file(const struct train_split *train, const struct train_split *test);
 
 #endif

@@ -108,3 +108,13 @@ void node_data_advise(const struct node_config *config, size_t shard, const stru
     if (test && test->labels)
         advise_classes(test, "the test examples", BASE_LOG_WARN);
 }
+
+void node_data_advise_test_file(const struct train_split *train, const struct train_split *test)
+{
+    if (train->digest == test->digest)
+        base_log(
+            BASE_LOG_WARN, "data",
+            "the test file has the examples of the training file, all %zu: the measured accuracy will be "
+            "too good; name another file, or none: data.test_part of the examples is then held out",
+            train->examples);
+}

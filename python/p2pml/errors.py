@@ -58,6 +58,13 @@ def whole(value: Any, what: str) -> int:
         raise ConfigurationError(f"{what}: found {value!r}, expected a whole number") from None
 
 
+def examples(value: Any) -> int:
+    """How many examples this node trains on. None: not told, which is 0 for the library."""
+    if value is not None and whole(value, "examples") < 1:
+        raise ConfigurationError(f"examples: found {value}, expected how many this node trains on, at least 1")
+    return whole(value or 0, "examples")
+
+
 def number(value: Any, what: str) -> float:
     """An argument that must be a number, such as a tensor of one element."""
     try:

@@ -30,15 +30,16 @@ from .node import RESTORED, TAKEN, Node, Round
 
 
 def attach(node: Node, params: Any, every: Optional[int] = None, *, state: Any = None, steps: Optional[int] = None,
-           timeout: Optional[float] = None) -> Tuple[Any, ...]:
+           examples: Optional[int] = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
     calls of ``step`` the node exchanges with a neighbour (None: as for PyTorch). ``state``: the optimiser's state. If it is given, its second moment is shared,
     all of it is part of the node's checkpoints, and the third result is the state to continue with. Otherwise each node keeps its own
     optimiser state, and the program restores it. ``steps``: training ends for all at this step of the cluster; loop
-    ``while not together.done``. ``timeout``: seconds to wait for the cluster."""
+    ``while not together.done``. ``examples``: how many this node trains on, where every node has examples of its own: the program multiplies
+    its gradients (or its loss) by ``together.weight``, so that every example counts alike. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
-    together = Attachment(node, params, every, state, steps)
+    together = Attachment(node, params, every, state, steps, errors.examples(examples))
     started = together.start(state, timeout)
     return (together, *started) if state is not None else (together, started)
 
@@ -91,7 +92,8 @@ def _add(params: Any, correction: Any, rate: Any) -> Any:
 class Attachment(Reports):
     """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
-    def __init__(self, node: Node, params: Any, every: Optional[int], state: Any = None, steps: Optional[int] = None):
+    def __init__(self, node: Node, params: Any, every: Optional[int], state: Any = None, steps: Optional[int] = None,
+                 examples: int = 0):
         self.node, self.closed, self._total, self._alone = node, False, steps or 0, 0
         leaves, tree = jax.tree_util.tree_flatten_with_path(params)
         self._tree: Any = tree
@@ -104,7 +106,7 @@ class Attachment(Reports):
         self._with_state = state is not None
         if self._with_state:
             self._adam(state)
-        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)],
+        node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], examples=examples,
                   **_defaults.settings(node, sum(math.prod(shape) for shape, _ in self._shapes), every, self._with_state, self._total))
         self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
@@ -249,6 +251,11 @@ class Attachment(Reports):
     def cluster_step(self) -> int:
         """The cluster's step, with those of this node since the last exchange. A restarted process does not begin at 0."""
         return (self._round.steps_done if self._round else 0) + self._steps + self._alone
+
+    @property
+    def weight(self) -> float:
+        """Of this node's gradients until the next call of ``step``: its ``examples`` over the mean of all nodes that tell theirs, else 1."""
+        return 1.0 if self.closed or self._ended or self._round is None else self._round.weight
 
     def _place(self) -> Optional[int]:
         return None if self.closed or self._ended else self.cluster_step

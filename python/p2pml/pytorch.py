@@ -55,8 +55,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
         model = model.module  # the names of a model are the same on hosts with one process
     if buffers not in ("own", "average"):
         raise errors.ConfigurationError(f"buffers: found {buffers!r}, expected 'own' or 'average'")
-    if examples is not None and errors.whole(examples, "examples") < 1:
-        raise errors.ConfigurationError(f"examples: found {examples}, expected how many this node trains on, at least 1")
+    count = errors.examples(examples)
     every = None if every is None else errors.whole(every, "every")
     if scheduler is not None:
         check_scheduler(scheduler, optimizer)
@@ -67,7 +66,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     try:
         if state is not None:
             _restore(host, state, attachment.tensors)
-        attachment.start(every, steps, share_second_moment, examples, timeout)
+        attachment.start(every, steps, share_second_moment, count, timeout)
     except TimeoutError:
         attachment.abandon()
         raise TimeoutError(f"the other nodes were not ready within {timeout} s; the node is closed: join again to wait longer") from None
@@ -145,14 +144,14 @@ class Attachment(Reports):
         self._alone = 0            # steps after the node's end
         self._losses = []
 
-    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, examples: Optional[int],
+    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, examples: int,
               timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
         self._total = errors.whole(steps or 0, "steps")
         parameters = sum(math.prod(shape) for _, shape in self.tensors)
-        self.node.open(self.tensors, examples=errors.whole(examples or 0, "examples"), **_defaults.settings(self.node, parameters, every, shares, self._total))
+        self.node.open(self.tensors, examples=examples, **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
         if self._averaged is not None:
             self._averaged.to_vector(self.node)

@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import unittest
 import unittest.mock
 import warnings
 
-from processes import Processes, free_ports
+from processes import Processes, free_ports, patience
 
 import p2pml
 
@@ -143,6 +144,29 @@ class Jax(unittest.TestCase):
         again.close()
         with self.assertRaisesRegex(p2pml.ConfigurationError, "found 0 named tuples"):
             self.attach(params, state=(1, params), name="other")
+
+    def test_gradients_count_by_examples(self):
+        import jax.numpy as jnp
+        ports, found = free_ports(2), {}
+
+        def run(i):
+            node = p2pml.join(f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}", dir=os.path.join(self.folder, str(i)),
+                              log__level="error", average__mode="sync", node__start_timeout="300s")
+            together, w = p2pml.jax.attach(node, jnp.zeros(2), every=1, steps=20, examples=(30, 10)[i])
+            while not together.done:
+                found[i] = together.weight
+                w = together.step(w - 0.1 * together.weight, 0.1)
+            together.close(w)
+            found[i] = found[i], together.weight  # then alone
+        threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(patience())
+        self.assertEqual(found, {0: (1.5, 1), 1: (0.5, 1)})
+        for i, examples in enumerate((0, 1.5)):
+            with self.subTest(examples), self.assertRaisesRegex(p2pml.ConfigurationError, "examples: found"):
+                self.attach({"w": jnp.zeros(3)}, name=f"wrong-{i}", examples=examples)
 
     def test_an_interrupted_exchange_goes_on(self):
         import jax.numpy as jnp

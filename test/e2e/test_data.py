@@ -215,6 +215,25 @@ class Data(unittest.TestCase):
                              f"data.test_file={test}", program=PROGRAM)
         self.assertIn('the test examples have no example of 3 of the 4 classes, among them "1"', said)
 
+    def test_a_test_file_that_is_the_training_file_is_told(self):
+        rows = [["a", "y"], *([i, i % 2] for i in range(40))]
+        path, copy = self.write_table("t.csv", rows), self.write_table("copy.csv", rows[:1] + rows[:0:-1])
+        other = self.write_table("other.csv", [*rows[:-1], [39.5, 1]])
+        os.symlink("t.csv", self.path("link.csv"))
+        overlap, copied = "test and training examples overlap", "the test file has the examples of the training file, all 40"
+
+        def told(program, tests, *more, status=0):
+            said = self.p2pml(*more, *(word for one in ("data.kind=csv", f"data.train_file={path}", f"data.test_file={tests}")
+                                       for word in ("--set", one)), program=program, status=status)[1]
+            return [said.count(words) for words in (overlap, copied)]
+        self.assertEqual([told(PROGRAM, tests, "--check") for tests in (path, self.path("./t.csv"), self.path("link.csv"), copy, other)],
+                         [[1, 0], [1, 0], [1, 0], [0, 1], [0, 0]])
+        self.assertEqual(told(PROGRAM, self.path("link.csv"), "--check", "--set", "data.train_count=20", "--set", "data.test_first=20"), [0, 0])
+        with open(self.path("e.yaml"), "w") as f:
+            f.write(EXPERIMENT.replace("nodes: 4", "nodes: 2").replace("400", "8"))
+        for tests, expected in ((path, [1, 0]), (copy, [0, 1]), (other, [0, 0])):
+            self.assertEqual(told(P2PML, tests, "run", self.path("e.yaml"), "--out", self.path("run-" + os.path.basename(tests))), expected)
+
     def test_check_opens_the_data(self):
         path = self.write_table("t.csv", [["a", "y"], ["1", "0"], ["", "1"]])
         _, said = self.p2pml("--check", "--set", "data.kind=csv", "--set", f"data.train_file={path}", program=PROGRAM,
