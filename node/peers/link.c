@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+// A relayed link is as slow as the slower of two: what is sealed ahead of a prompt message takes its time.
+#define RELAYED_AHEAD (2u * (LIMIT_PROMPT_BYTES + 64u))
+
 static void send_message(struct peer_link *link, const struct gossip_message *message)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -157,6 +160,7 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
                                   .cluster = p->config->cluster.name,
                                   .protocols = p->protocols,
                                   .message_limit = p->message_limit,
+                                  .ahead = link->relayed ? RELAYED_AHEAD : 0,
                                   .counters = p->counters,
                                   .handler = peers->sessions,
                                   .owner = link};
