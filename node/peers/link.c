@@ -71,8 +71,6 @@ void peer_link_up(struct peer_link *link, struct node_peers_event *event)
 {
     BASE_ASSERT(link->authenticated && !link->active);
     link->active = link->was_active = true;
-    if (!link->relayed)
-        peer_relayed_linked(link->peers, &link->id, true);
     node_link_pause(link->link, link->peers->paused);
     peer_tell_up(link);
     event->seen = link->seen;
@@ -142,7 +140,6 @@ void peer_link_free(struct peer_link *link)
 {
     LIST_REMOVE(link, others);
     node_link_destroy(link->link);
-    peer_relayed_left(link);
     free(link);
 }
 
