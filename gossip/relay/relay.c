@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS 1000000000ull
+#define SECOND_NS    1000000000ull
+#define PACE_NS      500000000ull  // at least so long are bytes counted,
+#define PACE_IDLE_NS 2000000000ull // none of which comes as late as this after the first
+#define PACE_LEAST   8192u         // bytes on the way
 
 const char *gossip_relay_end_text(enum gossip_relay_end why)
 {
@@ -183,6 +186,26 @@ static void bytes_from(struct gossip_relay *relay, struct relay_side *side, cons
     relay->count = count;
 }
 
+// How much the other end should have on the way to this one: what comes in a second. More would only make
+// what follows wait, at the relay for the slower of its two links: a BYE, and the streams of others.
+static void pace_learn(struct relay_side *side, uint64_t now_ns, uint64_t amount)
+{
+    const uint64_t passed_ns = now_ns - side->since_ns;
+    BASE_ASSERT(side->kind == RELAY_LOCAL && now_ns >= side->since_ns);
+    if (side->since_ns == 0 || passed_ns > PACE_IDLE_NS) {
+        side->since_ns = now_ns; // the time before says nothing about how much could have come
+        side->taken = 0;
+        return;
+    }
+    side->taken += amount;
+    if (passed_ns < PACE_NS)
+        return;
+    const uint64_t wanted = (uint64_t)((double)side->taken * (double)SECOND_NS / (double)passed_ns);
+    side->wanted = (uint32_t)base_max(PACE_LEAST, base_min(wanted, GOSSIP_RELAY_WINDOW));
+    side->since_ns = now_ns;
+    side->taken = 0;
+}
+
 // `side` has taken bytes of the other one.
 static void credit_from(struct gossip_relay *relay, struct relay_side *side, uint64_t amount)
 {
@@ -196,6 +219,8 @@ static void credit_from(struct gossip_relay *relay, struct relay_side *side, uin
         return;
     }
     from->credit += (uint32_t)amount;
+    if (side->kind == RELAY_LOCAL)
+        pace_learn(side, relay->now_ns, amount);
     relay_ready(relay, from);
 }
 
@@ -416,26 +441,38 @@ static void tell_waiting(struct gossip_relay *relay, struct relay_side *side,
     side->waiting = (struct base_buffer){0};
 }
 
-static void tell_credit(struct relay_side *side, struct gossip_relay_action *action)
+// What the side may be told of its credit. The end that takes the bytes keeps some back, so that no more are
+// on the way than it wants, and more until it is worth a message; what it has told passes at once.
+static uint32_t credit_due(struct relay_side *side)
 {
-    *action = action_of(side, GOSSIP_RELAY_ALLOW, GOSSIP_RELAY_CREDIT);
-    side->flight -= side->credit;
-    action->message.amount = side->credit;
-    action->count = GOSSIP_RELAY_WINDOW - side->flight;
-    side->credit = 0;
+    const struct relay_side *other = relay_other(side);
+    if (other->kind == RELAY_LINK)
+        return side->credit;
+    const uint32_t kept = GOSSIP_RELAY_WINDOW - other->wanted;
+    return side->credit >= kept + other->wanted / 4 ? side->credit - kept : 0;
 }
 
-// What the side has to be told apart from bytes that wait for the rate; false: nothing. A chunk of credit is
-// worth a message: so long as each of the three nodes holds back less, a chunk may be sent.
+static void tell_credit(struct relay_side *side, uint32_t amount, struct gossip_relay_action *action)
+{
+    BASE_ASSERT(amount > 0 && amount <= side->credit && side->credit <= side->flight);
+    *action = action_of(side, GOSSIP_RELAY_ALLOW, GOSSIP_RELAY_CREDIT);
+    side->flight -= amount;
+    side->credit -= amount;
+    action->message.amount = amount;
+    action->count = GOSSIP_RELAY_WINDOW - side->flight;
+}
+
+// What the side has to be told apart from bytes that wait for the rate; false: nothing.
 static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gossip_relay_action *action)
 {
-    size_t waits = base_buffer_length(&side->waiting);
+    const size_t waits = base_buffer_length(&side->waiting);
+    const uint32_t due = credit_due(side);
     if (side->fresh) {
         tell_fresh(side, action);
     } else if (waits && !relay_forwards(side->stream)) {
         tell_waiting(relay, side, action);
-    } else if (side->credit >= GOSSIP_RELAY_CHUNK) {
-        tell_credit(side, action);
+    } else if (due > 0) {
+        tell_credit(side, due, action);
     } else if (side->state == RELAY_CLOSING && !waits) {
         *action = action_of(side, GOSSIP_RELAY_END, GOSSIP_RELAY_CLOSE);
         action->why = side->why;
@@ -448,8 +485,6 @@ static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gos
     relay_ready(relay, side);
     return true;
 }
-_Static_assert(GOSSIP_RELAY_WINDOW >= 4 * GOSSIP_RELAY_CHUNK, "three nodes may hold back credit");
-
 static void take_turn(struct gossip_relay *relay, struct relay_side *side, struct gossip_relay_action *action)
 {
     BASE_ASSERT(side->in & RELAY_WAITING);

@@ -33,6 +33,9 @@ struct relay_side {
     uint32_t credit;     // of these: taken, and it has not been told
     struct gossip_id id; // LINK: the peer; LOCAL: the other end of the stream
     uint64_t handle;     // LOCAL
+    uint64_t since_ns;   // LOCAL: when `taken` began to count; 0: never
+    uint64_t taken;      // LOCAL: bytes since then
+    uint32_t wanted;     // LOCAL: bytes that the other end should have on the way to it
     struct base_buffer waiting; // bytes for this side
     struct relay_stream *stream;
     struct relay_side *chain; // in its bucket

@@ -80,6 +80,7 @@ enum base_error node_link_create(const struct node_link_options *options, struct
     link->socket = options->socket;
     link->initiator = link->connecting = options->initiator;
     link->out_limit = OUT_MESSAGES * options->message_limit + OUT_SMALL;
+    link->ahead = options->ahead ? options->ahead : NODE_LINK_AHEAD;
     link->streams = options->streams;
     link->counters = options->counters;
     link->handler = options->handler;

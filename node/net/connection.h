@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define NODE_LINK_AHEAD (256u * 1024u) // bytes that are sealed and not sent yet, at most
+
 struct event_base;
 struct node_address;
 struct node_link;
@@ -39,6 +41,7 @@ struct node_link_options {
     const char *cluster;
     struct gossip_protocols protocols; // zeros: those of this build
     size_t message_limit;
+    size_t ahead;          // replaces NODE_LINK_AHEAD; at least two prompt messages; 0: NODE_LINK_AHEAD
     uint64_t handshake_ns; // until the session must be established; 0: the owner has its own deadline
     struct node_counters *counters;
     const struct node_link_handler *handler;

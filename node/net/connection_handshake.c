@@ -14,6 +14,7 @@ static enum base_error move_to_stream(struct node_link *link, const uint8_t *in,
                                           .out = base_buffer_head(&link->out),
                                           .out_bytes = base_buffer_length(&link->out),
                                           .out_limit = link->out_limit,
+                                          .ahead = link->ahead,
                                           .counters = link->counters,
                                           .rx_ready = node_link_rx_ready,
                                           .owner = link};

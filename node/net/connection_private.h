@@ -18,7 +18,7 @@ struct node_link {
     struct base_buffer out;         // of the handshake
     struct node_streams *streams;
     struct node_stream *stream; // from then on
-    size_t out_limit;
+    size_t out_limit, ahead;
     struct event *readable, *writable, *timeout, *closing;
     enum base_error end_code;
     enum node_link_end end;

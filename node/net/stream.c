@@ -58,6 +58,7 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
                                  struct node_stream **out)
 {
     BASE_ASSERT(options->socket >= 0 && options->sealer && options->opener);
+    BASE_ASSERT(options->ahead >= 2 * GOSSIP_PROMPT_SEALED);
     struct node_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return BASE_ENOMEM;
@@ -79,6 +80,8 @@ enum base_error node_stream_open(struct node_streams *streams, const struct node
     stream->sealer = options->sealer;
     stream->opener = options->opener;
     stream->out_limit = options->out_limit;
+    stream->ahead = options->ahead;
+    stream->rest = 1;
     stream->counters = options->counters;
     stream->rx_ready = options->rx_ready;
     stream->owner = options->owner;

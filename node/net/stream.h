@@ -29,6 +29,7 @@ struct node_stream_options {
     const uint8_t *in, *out; // copied: bytes that followed the handshake, and its bytes that are not sent yet
     size_t in_bytes, out_bytes;
     size_t out_limit; // bytes of messages, and some 64 for each, that may wait for a slow reader
+    size_t ahead;     // most that is sealed and not sent yet: no prompt message overtakes it
     struct node_counters *counters; // outlive the streams: a released stream may still count
     void (*rx_ready)(void *owner);  // there is something to take, or it has ended
     void *owner;

@@ -9,8 +9,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#define NODE_STREAM_READ  (256u * 1024u) // most that one call takes from a socket
-#define NODE_STREAM_AHEAD (256u * 1024u) // most that is sealed and not sent yet, of one link
+#define NODE_STREAM_READ (256u * 1024u) // most that one call takes from a socket
 // Bytes of messages that may wait for the loop, not counting the latest message, which may have any size.
 // With more, a link stops reading.
 #define NODE_STREAM_UNREAD (1024u * 1024u)
@@ -45,7 +44,7 @@ struct node_stream {
         struct node_stream_request requested;
         struct node_stream_end end;
     } shared;
-    size_t out_limit;
+    size_t out_limit, ahead;
     _Atomic uint64_t sent, received;
     // The loop's.
     void (*rx_ready)(void *owner);
@@ -59,6 +58,7 @@ struct node_stream {
     struct base_buffer in, out;   // the beginning of a record; sealed and not sent
     struct messages prompt, bulk; // to be sealed; the first of `bulk` may be under way
     struct node_stream_request requested;
+    int rest;                        // bytes for which the socket wakes the thread
     bool reading, deaf, shut, ended; // deaf: the other end does not read any more
 };
 

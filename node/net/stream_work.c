@@ -1,4 +1,5 @@
 // The sockets of established links, on the stream thread: turns bytes into messages and messages into bytes.
+#include "base/cursor.h"
 #include "node/net/stream_private.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -79,6 +80,19 @@ static bool read_once(struct node_stream *stream, uint8_t *room, size_t *have)
     return false;
 }
 
+// Wakes this thread when the rest of a record is there, not for each of its packets: on a slow link there are
+// a dozen in a record.
+static void await_rest(struct node_stream *stream, const uint8_t *begin, size_t have)
+{
+    struct base_reader reader = base_reader_of(begin, have);
+    const size_t whole = have >= 2 ? base_read_u16(&reader) + 2u : 0;
+    const int rest = whole > have ? (int)(whole - have) : 1;
+    if (rest == stream->rest)
+        return;
+    stream->rest = rest;
+    (void)setsockopt(stream->socket, SOL_SOCKET, SO_RCVLOWAT, &rest, sizeof rest);
+}
+
 // What is there, within a turn.
 static void read_available(struct node_stream *stream)
 {
@@ -91,7 +105,10 @@ static void read_available(struct node_stream *stream)
     }
     while (!stream->ended && stream->reading && read_once(stream, room, &have))
         ;
-    if (stream->ended || have == 0)
+    if (stream->ended)
+        return;
+    await_rest(stream, room, have);
+    if (have == 0)
         return;
     if (base_buffer_append(&stream->in, room, have, LIMIT_RECORD_BYTES + GOSSIP_RECORD_OVERHEAD))
         node_stream_ends(stream, BASE_ENOMEM, false, 0);
@@ -118,9 +135,9 @@ static bool seal_bulk(struct node_stream *stream)
     struct message *first = STAILQ_FIRST(&stream->bulk);
     struct gossip_session_part part = {first->bytes, first->count};
     uint8_t *room = NULL;
-    BASE_ASSERT(base_buffer_length(&stream->out) < NODE_STREAM_AHEAD);
-    const size_t left = NODE_STREAM_AHEAD - base_buffer_length(&stream->out);
-    if (base_buffer_reserve(&stream->out, left, NODE_STREAM_AHEAD, &room))
+    BASE_ASSERT(base_buffer_length(&stream->out) < stream->ahead);
+    const size_t left = stream->ahead - base_buffer_length(&stream->out);
+    if (base_buffer_reserve(&stream->out, left, stream->ahead, &room))
         return false;
     if (first->count <= LIMIT_PROMPT_BYTES)
         base_buffer_commit(&stream->out, gossip_sealer_prompt(stream->sealer, &part, 1, room));
@@ -140,7 +157,7 @@ static bool fill(struct node_stream *stream)
     while (done && !STAILQ_EMPTY(&stream->prompt))
         done = seal_prompt(stream);
     while (done && !stream->requested.ending && !STAILQ_EMPTY(&stream->bulk) &&
-           base_buffer_length(&stream->out) + 2 * GOSSIP_PROMPT_SEALED <= NODE_STREAM_AHEAD)
+           base_buffer_length(&stream->out) + 2 * GOSSIP_PROMPT_SEALED <= stream->ahead)
         done = seal_bulk(stream);
     return done;
 }

@@ -53,6 +53,13 @@ static void relay(const struct peer_link *link)
         peer_relayed_heard(link->peers, &link->id, &link->peers->heard->as.relay);
 }
 
+static void up(struct peer_link *link, struct node_peers_event *event)
+{
+    peer_link_up(link, event);
+    if (!link->relayed)
+        peer_relayed_linked(link->peers, &link->id, true);
+}
+
 static void down(struct peer_link *link)
 {
     BASE_ASSERT(link->authenticated && link->active);
@@ -103,7 +110,7 @@ static bool hand_over(struct node_peers *peers, const struct gossip_links_action
     switch (action->kind) {
     case GOSSIP_LINKS_UP:
         event->kind = NODE_PEERS_UP;
-        peer_link_up(action->owner, event);
+        up(action->owner, event);
         peers->changed = true;
         return true;
     case GOSSIP_LINKS_DOWN:

@@ -25,22 +25,30 @@ static void resolved_member(struct node_peers *peers, const struct gossip_links_
     node_peers_say_later(peers, event);
 }
 
-// Members that relay for this one, and to which this node has a direct link.
+// The member that a record names, if this node has a direct link to it.
+static bool find_relay(const struct node_peers *peers, uint64_t named, struct gossip_id *via)
+{
+    const size_t members = gossip_membership_count(peers->options.membership);
+    struct gossip_member_info info;
+    void *owner;
+    for (size_t i = 1; i < members; i++) {
+        gossip_membership_info(peers->options.membership, i, &info);
+        *via = info.record->id;
+        if (gossip_id_beginning(via) == named && gossip_links_active(peers->rules, via, &owner) &&
+            !gossip_links_is_relayed(peers->rules, via))
+            return true;
+    }
+    return false;
+}
+
+// Members that relay for this one, its first choice first: so that not all members use the same.
 static size_t relays_to(const struct node_peers *peers, const struct gossip_record *record,
                         struct peer_way ways[GOSSIP_RECORD_RELAYS])
 {
     size_t count = 0;
-    const size_t members = gossip_membership_count(peers->options.membership);
-    for (size_t i = 1; i < members && count < record->n_relays; i++) {
-        struct gossip_member_info info;
-        void *owner;
-        gossip_membership_info(peers->options.membership, i, &info);
-        const uint64_t named = gossip_id_beginning(&info.record->id);
-        if (named != record->relays[0] && (record->n_relays < 2 || named != record->relays[1]))
-            continue;
-        if (gossip_links_active(peers->rules, &info.record->id, &owner) &&
-            !gossip_links_is_relayed(peers->rules, &info.record->id))
-            ways[count++] = (struct peer_way){.relayed = true, .via = info.record->id};
+    for (size_t i = 0; i < record->n_relays; i++) {
+        ways[count] = (struct peer_way){.relayed = true};
+        count += find_relay(peers, record->relays[i], &ways[count].via);
     }
     return count;
 }

@@ -141,6 +141,7 @@ static void on_closed(void *owner, enum base_error error, const char *why)
         account(peers, link);
     peer_tell_end(link, error, why);
     node_peers_say_now(peers, ended);
+    peer_relayed_left(link);
     peer_link_free(link);
     peers->changed = true; // it may have been the last
     peers->options.ready(peers->options.owner);

@@ -6,6 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+// A relayed link is as slow as the slower of two: what is sealed ahead of a prompt message takes its time.
+#define RELAYED_AHEAD (2u * (LIMIT_PROMPT_BYTES + 64u))
+
 static void send_message(struct peer_link *link, const struct gossip_message *message)
 {
     uint8_t header[LIMIT_MESSAGE_HEADER_BYTES];
@@ -68,8 +71,6 @@ void peer_link_up(struct peer_link *link, struct node_peers_event *event)
 {
     BASE_ASSERT(link->authenticated && !link->active);
     link->active = link->was_active = true;
-    if (!link->relayed)
-        peer_relayed_linked(link->peers, &link->id, true);
     node_link_pause(link->link, link->peers->paused);
     peer_tell_up(link);
     event->seen = link->seen;
@@ -139,7 +140,6 @@ void peer_link_free(struct peer_link *link)
 {
     LIST_REMOVE(link, others);
     node_link_destroy(link->link);
-    peer_relayed_left(link);
     free(link);
 }
 
@@ -157,6 +157,7 @@ bool peer_link_open(struct node_peers *peers, struct peer_link *link, int socket
                                   .cluster = p->config->cluster.name,
                                   .protocols = p->protocols,
                                   .message_limit = p->message_limit,
+                                  .ahead = link->relayed ? RELAYED_AHEAD : 0,
                                   .counters = p->counters,
                                   .handler = peers->sessions,
                                   .owner = link};

@@ -12,7 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SOCKET_BYTES (32 * 1024) // of each direction: what waits here, no message overtakes
+// Of each direction; the kernel takes about twice as much: what waits here, no message overtakes.
+#define SOCKET_BYTES (8 * 1024)
+#define LEFT_NS      (10 * NODE_SECOND_NS) // after the end of a link, for what it has sent
 
 struct relayed_end {
     LIST_ENTRY(relayed_end) others;
@@ -20,6 +22,7 @@ struct relayed_end {
     uint64_t stream;
     int socket; // the side of this file
     struct event *readable, *writable;
+    struct event *patience;     // once `left`
     size_t allowed;             // bytes that may be read
     struct base_buffer waiting; // delivered, not written yet
     bool left;                  // the link has ended; what it has sent may still be read
@@ -50,6 +53,8 @@ static void drop(struct relayed_end *end)
         event_free(end->readable);
     if (end->writable)
         event_free(end->writable);
+    if (end->patience)
+        event_free(end->patience);
     close(end->socket);
     base_buffer_free(&end->waiting);
     free(end);
@@ -86,9 +91,6 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
             event_del(end->readable);
         step(peers, read);
         flush(peers); // before `bytes` goes
-        end = end_of(peers, read.stream);
-        if (end && end->left && end->allowed == 0)
-            leave(end); // nobody waits for what is left of it
     }
     flush(peers);
 }
@@ -201,16 +203,32 @@ fail:
         peer_link_free(link);
 }
 
+static void lost_patience(evutil_socket_t socket, short what, void *argument)
+{
+    (void)socket;
+    (void)what;
+    struct relayed_end *end = argument;
+    struct node_peers *peers = end->peers;
+    leave(end);
+    flush(peers);
+}
+
+// What the link has sent, such as its BYE, and its end are still read, as they would be from the kernel.
 void peer_relayed_left(struct peer_link *link)
 {
-    struct relayed_end *end = link->stream != 0 ? end_of(link->peers, link->stream) : NULL;
+    struct node_peers *peers = link->peers;
+    struct relayed_end *end = link->stream != 0 ? end_of(peers, link->stream) : NULL;
+    struct timeval wait = node_clock_timeval(LEFT_NS);
     if (!end)
         return;
     end->left = true;
-    if (end->allowed > 0)
-        return; // the end of the link will be read
+    event_del(end->writable);
+    base_buffer_free(&end->waiting);
+    end->patience = event_new(peers->options.base, -1, 0, lost_patience, end);
+    if (end->patience && event_add(end->patience, &wait) == 0)
+        return;
     leave(end);
-    flush(link->peers);
+    flush(peers);
 }
 
 // -- actions
@@ -236,7 +254,7 @@ static void send_on(struct node_peers *peers, const struct gossip_relay_action *
 static void deliver(struct node_peers *peers, const struct gossip_relay_action *action)
 {
     struct relayed_end *end = end_of(peers, action->stream);
-    if (!end)
+    if (!end || end->left)
         return;
     const bool idle = base_buffer_length(&end->waiting) == 0;
     if (base_buffer_append(&end->waiting, action->bytes, action->count, GOSSIP_RELAY_WINDOW))

@@ -46,6 +46,7 @@ static int make_scene(void **state)
                                           .sealer = gossip_sealer_create(&here),
                                           .opener = gossip_opener_create(&there, MESSAGE_LIMIT),
                                           .out_limit = 4u * MESSAGE_LIMIT,
+                                          .ahead = 1u << 18,
                                           .counters = &s->counters,
                                           .rx_ready = on_rx_ready,
                                           .owner = s};
