@@ -42,6 +42,12 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
     }
 }
 
+static void fill_paths(const struct node_loop *loop, struct node_status_member *rows, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        (void)node_peers_path(node_cluster_peers(loop->cluster), &rows[i].record->id, &rows[i].path);
+}
+
 static void fill_edges(const struct node_loop *loop, struct node_status_edge *rows)
 {
     for (size_t i = 0; i < loop->n_edges; i++) {
@@ -119,6 +125,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .totals = loop->totals,
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
+        .relay = loop->options.config->node.relay,
         .events = node_cluster_events(loop->cluster),
         .rounds = loop->options.rounds,
     };
@@ -141,6 +148,7 @@ void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const
     if (edges && members && entries) {
         struct node_status status;
         fill_members(loop, members, count);
+        fill_paths(loop, members, count);
         fill_edges(loop, edges);
         fill(loop, &status);
         status.members = members;

@@ -24,6 +24,7 @@ struct node_status_member {
     uint64_t since_ns;
     bool linked, neighbour;
     const char *via;      // name of the member over which the link goes; NULL: it is direct, or there is none
+    struct node_path path; // of a direct link; zeros: not known
     uint64_t quiet_ns;    // of a neighbour: node_meets_quiet_ns
     uint64_t round, step; // last reported; 0: never
     double steps_per_s;   // NAN: not known
@@ -57,6 +58,7 @@ struct node_status {
     struct gossip_exchange_totals totals;
     struct node_peers_counters peers;
     const char *reach;               // "unknown", "reachable", "private"
+    double relay;                    // node.relay
     char outside[NODE_ADDRESS_TEXT]; // where others see this node, if not at an address of its own; ""
     const struct node_status_member *members; // this node first
     size_t n_members;
@@ -71,6 +73,10 @@ struct node_status {
     const struct node_status_edge *edges;
     size_t n_edges;
 };
+
+// NULL: no such member.
+const struct node_status_member *node_status_member_of(const struct node_status *status,
+                                                       const struct gossip_id *id);
 
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory
