@@ -95,6 +95,13 @@ static struct node_status_settings settings_of(const struct node_config *config)
         .ceiling_ns = averages ? config->average.deadline_ceiling_ns : 0};
 }
 
+static double unix_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -112,6 +119,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .bytes_received = atomic_load(&loop->options.counters->bytes_received),
         .started_ns = loop->started_ns,
         .now_ns = node_clock_ns(),
+        .time = unix_time(),
         .settings = settings_of(loop->options.config),
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,

@@ -399,6 +399,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
     json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
     json_object_set_new(root, "bytes_received", count(s->bytes_received));
+    json_object_set_new(root, "time", number(s->time));
     json_object_set_new(root, "uptime_s", number(node_clock_seconds(s->started_ns, s->now_ns)));
     json_object_set_new(root, "membership", membership_json(s));
     json_object_set_new(root, "members", members_json(s));

@@ -23,11 +23,11 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
-    const char *via;      // name of the member over which the link goes; NULL: it is direct, or there is none
+    const char *via; // name of the member over which the link goes; NULL: it is direct, or there is none
     struct node_path path; // of a direct link; zeros: not known
-    uint64_t quiet_ns;    // of a neighbour: node_meets_quiet_ns
-    uint64_t round, step; // last reported; 0: never
-    double steps_per_s;   // NAN: not known
+    uint64_t quiet_ns;     // of a neighbour: node_meets_quiet_ns
+    uint64_t round, step;  // last reported; 0: never
+    double steps_per_s;    // NAN: not known
 };
 
 struct node_status_entry { // of the peer list
@@ -46,6 +46,7 @@ struct node_status {
     struct gossip_id id;
     uint64_t parameters, bytes_sent, bytes_received;
     uint64_t started_ns, now_ns; // monotonic
+    double time;                 // unix, in seconds
     struct node_status_settings settings;
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped

@@ -33,7 +33,7 @@ struct node_link_handler {
 struct node_link_options {
     struct event_base *base;      // borrowed, as all pointers below
     struct node_streams *streams; // of the same base
-    int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
+    int socket;     // non-blocking; connecting (initiator) or accepted; the link's after success
     bool initiator; // this end has called; if the other has, too, their sessions agree on who answers
     const struct gossip_identity *identity;
     const struct gossip_secrets *secrets; // only while the link is created

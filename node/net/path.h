@@ -7,10 +7,10 @@
 
 struct node_path {
     uint64_t round_trip_ns; // smoothed; 0: not known
-    uint64_t rate;          // bytes per second at which the latest burst was delivered, at least; 0: not known
-    uint32_t mtu;           // of the path, as the kernel believes it
-    uint32_t segment;       // bytes of data in a full packet to the other end
-    uint32_t unacked;       // packets on the way
+    uint64_t rate;    // bytes per second at which the latest burst was delivered, at least; 0: not known
+    uint32_t mtu;     // of the path, as the kernel believes it
+    uint32_t segment; // bytes of data in a full packet to the other end
+    uint32_t unacked; // packets on the way
 };
 
 bool node_path_of(int socket, struct node_path *path); // false: no TCP socket, or not connected

@@ -45,15 +45,16 @@ static void make_members(struct world *w, const struct gossip_id *peer)
                                            .pages = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7481}};
     w->members[0] = (struct node_status_member){
         .record = &w->records[0], .state = GOSSIP_MEMBER_ALIVE, .step = 28, .steps_per_s = 12.5};
-    w->members[1] = (struct node_status_member){.record = &w->records[1],
-                                                .state = GOSSIP_MEMBER_SUSPECT,
-                                                .since_ns = 3000000000,
-                                                .linked = true,
-                                                .neighbour = true,
-                                                .path = {.round_trip_ns = 2250000, .rate = 125000, .mtu = 1280},
-                                                .round = 6,
-                                                .step = 24,
-                                                .steps_per_s = NAN};
+    w->members[1] =
+        (struct node_status_member){.record = &w->records[1],
+                                    .state = GOSSIP_MEMBER_SUSPECT,
+                                    .since_ns = 3000000000,
+                                    .linked = true,
+                                    .neighbour = true,
+                                    .path = {.round_trip_ns = 2250000, .rate = 125000, .mtu = 1280},
+                                    .round = 6,
+                                    .step = 24,
+                                    .steps_per_s = NAN};
 }
 
 static void make_status(struct world *w)
