@@ -29,8 +29,10 @@ static const struct lab_arguments arguments = {"doctor", table, sizeof table / s
 static enum base_error read_config(const struct wanted *wanted, struct node_config *config,
                                    struct base_reason *why)
 {
+    static const char *const others[] = {"P2PML_DATA", "P2PML_SEED", "P2PML_CPU", "P2PML_NODE", NULL};
     const struct node_schema_sources sources = {.path = wanted->config,
                                                 .environment = environ,
+                                                .others = others,
                                                 .settings = wanted->settings.items,
                                                 .n_settings = wanted->settings.count};
     char *peers = NULL;

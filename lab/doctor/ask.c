@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECT_NS   (4 * NODE_SECOND_NS)
+#define CONNECT_NS   (3 * NODE_SECOND_NS)
 #define HANDSHAKE_NS (4 * NODE_SECOND_NS) // a node ends it after three seconds
 #define GREETING_NS  (3 * NODE_SECOND_NS)
 #define LARGE_NS     (3 * NODE_SECOND_NS)

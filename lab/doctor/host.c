@@ -243,8 +243,25 @@ static void try_entry(struct host *host, const char *text)
     }
 }
 
+// The router of this host itself: what it answers to a call from inside says nothing.
+static bool is_own_router(const struct host *host, const struct entry *entry)
+{
+    const char *colon = strrchr(entry->address, ':');
+    const size_t bytes = colon ? (size_t)(colon - entry->address) + 1 : 0;
+    for (size_t i = 0; i < host->n_entries; i++)
+        if (bytes > 0 && strncmp(host->entries[i].asked.greeting.seen, entry->address, bytes) == 0)
+            return true;
+    return false;
+}
+
 static void tell_entry(const struct host *host, const struct entry *entry, bool others)
 {
+    if (!is_established(&entry->asked) && is_own_router(host, entry)) {
+        lab_finding_add(
+            host->findings, LAB_FINDING_NOTE, entry->text,
+            "this is the router of this host; whether it lets calls in, only a call from outside shows");
+        return;
+    }
     // One member that answers is enough, and hosts behind routers are not called from outside.
     if (entry->asked.end == LAB_ASK_UNANSWERED && others)
         lab_finding_add(
@@ -298,7 +315,8 @@ static void call_peers(struct host *host)
     if (peers->count == 0)
         lab_finding_add(host->findings, LAB_FINDING_NOTE, "peers",
                         "the list is empty: this node waits until it is called, and others must list it");
-    lab_words_router(sightings, sightings_of(host, sightings), host->port, host->findings);
+    if (!host->runs) // it has said more itself
+        lab_words_router(sightings, sightings_of(host, sightings), host->port, host->findings);
 }
 
 static void check_listen(const struct host *host)

@@ -162,9 +162,9 @@ static void tell_forwarding(const json_t *status, struct lab_findings *findings)
                  total = number_of(status, "forwarded_bytes"), limit = number_of(status, "relay");
     if (streams > 0 || total > 0)
         lab_finding_add(findings, LAB_FINDING_NOTE, "relaying",
-                        "this node forwards %.0f links of members that cannot call each other, %s so far; "
+                        "this node forwards %.0f %s of members that cannot call each other, %s so far; "
                         "node.relay limits the rate",
-                        streams, bytes_text(total, bytes));
+                        streams, streams == 1 ? "link" : "links", bytes_text(total, bytes));
     else if (limit <= 0 && strcmp(text_of(status, "reach"), "reachable") == 0)
         lab_finding_add(findings, LAB_FINDING_NOTE, "relaying",
                         "others can call this node, but it relays for nobody (node.relay: off)");
