@@ -280,19 +280,28 @@ static void tell_entry(const struct host *host, const struct entry *entry, bool 
                        "node.listen");
 }
 
+// Over an address of this host itself, which no router and no firewall sees.
+static bool stays_here(const struct entry *entry, const char *own)
+{
+    const char *colon = strrchr(own, ':');
+    const size_t bytes = colon ? (size_t)(colon - own) + 1 : 0;
+    return bytes == 0 || node_address_loops(&entry->asked.own) || strncmp(entry->address, own, bytes) == 0;
+}
+
 static size_t sightings_of(const struct host *host, struct lab_sighting sightings[ENTRIES])
 {
     size_t count = 0;
     for (size_t i = 0; i < host->n_entries; i++) {
         const struct entry *e = &host->entries[i];
         struct lab_sighting *s = &sightings[count];
-        if (e->asked.end != LAB_ASK_GREETED || e->asked.greeting.seen[0] == 0 ||
-            node_address_loops(&e->asked.own))
+        if (e->asked.end != LAB_ASK_GREETED || e->asked.greeting.seen[0] == 0)
             continue;
         *s = (struct lab_sighting){.listen_port = port_of(&e->asked.own) == host->port};
+        node_address_text(&e->asked.own, s->own);
+        if (stays_here(e, s->own))
+            continue;
         snprintf(s->peer, sizeof s->peer, "%s", e->asked.greeting.name);
         snprintf(s->seen, sizeof s->seen, "%s", e->asked.greeting.seen);
-        node_address_text(&e->asked.own, s->own);
         count++;
     }
     return count;
