@@ -143,10 +143,10 @@ static void tell_reach(const json_t *status, struct lab_findings *findings)
 {
     char own[160];
     const char *reach = text_of(status, "reach"), *outside = text_of(status, "outside");
-    names_of(json_object_get(self_of(status), "addresses"), own);
+    const char *at = outside[0] ? outside : names_of(json_object_get(self_of(status), "addresses"), own);
     if (strcmp(reach, "reachable") == 0)
-        lab_finding_add(findings, LAB_FINDING_OK, "reach", "reachable: members can call this node at %s",
-                        outside[0] ? outside : own);
+        lab_finding_add(findings, LAB_FINDING_OK, "reach", "reachable: others can call this node%s%s",
+                        at[0] ? " at " : "", at);
     else if (strcmp(reach, "private") == 0)
         tell_private(status, findings);
     else

@@ -1,11 +1,22 @@
 #include "lab/doctor/doctor.h"
 
+#include "base/limits.h"
 #include "lab/doctor/live.h"
 #include "lab/top/fetch.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+// A node on this host has the same clock.
+static bool is_here(const char *address)
+{
+    char host[LIMIT_HOST_BYTES];
+    uint16_t port;
+    struct base_reason why;
+    return !node_address_parse(address, host, &port, &why) && node_address_is_loopback(host);
+}
 
 enum base_error lab_doctor_node(const char *address, const char *cluster, struct lab_findings *findings,
                                 struct base_reason *why)
@@ -28,7 +39,8 @@ enum base_error lab_doctor_node(const char *address, const char *cluster, struct
         json_decref(status);
         return base_fail(why, BASE_EMISMATCH, "the node at %s is of another cluster", address);
     }
-    lab_doctor_live(status, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec, findings);
+    lab_doctor_live(status, is_here(address) ? (double)NAN : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
+                    findings);
     json_decref(status);
     return BASE_OK;
 }
