@@ -120,7 +120,7 @@ static void check_advertised(struct host *host)
         return;
     }
     node_address_text(&r.addresses[0], text);
-    if (all_near(&r)) {
+    if (all_near(&r) && !node_address_is_loopback(r.host)) { // as node/cluster/addresses.c decides
         lab_finding_add(host->findings, LAB_FINDING_PROBLEM, "node.advertise",
                         "%s is %s here (see /etc/hosts): others would reach themselves", advertise, text);
         lab_finding_advise(host->findings,
@@ -217,6 +217,14 @@ static bool leads_here(const struct host *host, const struct node_resolution *r)
     return all;
 }
 
+static bool all_loop(const struct node_resolution *r)
+{
+    bool all = r->count > 0;
+    for (size_t i = 0; i < r->count; i++)
+        all = all && node_address_loops(&r->addresses[i]);
+    return all;
+}
+
 static void try_entry(struct host *host, const char *text)
 {
     struct node_resolution r = {0};
@@ -232,7 +240,7 @@ static void try_entry(struct host *host, const char *text)
     } else if (leads_here(host, &r)) {
         lab_finding_add(host->findings, LAB_FINDING_OK, text,
                         "leads to this host itself; such an entry is left out");
-    } else if (all_near(&r) && !node_address_is_loopback(r.host)) {
+    } else if (all_loop(&r) && !node_address_is_loopback(r.host)) {
         lab_finding_add(host->findings, LAB_FINDING_PROBLEM, text,
                         "this name means this host itself (loopback, see /etc/hosts), not another one");
         lab_finding_advise(host->findings, "give the number of the other host, or correct /etc/hosts");
