@@ -42,6 +42,12 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
     }
 }
 
+static void fill_paths(const struct node_loop *loop, struct node_status_member *rows, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        (void)node_peers_path(node_cluster_peers(loop->cluster), &rows[i].record->id, &rows[i].path);
+}
+
 static void fill_edges(const struct node_loop *loop, struct node_status_edge *rows)
 {
     for (size_t i = 0; i < loop->n_edges; i++) {
@@ -89,6 +95,13 @@ static struct node_status_settings settings_of(const struct node_config *config)
         .ceiling_ns = averages ? config->average.deadline_ceiling_ns : 0};
 }
 
+static double unix_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static void fill(const struct node_loop *loop, struct node_status *status)
 {
     const struct gossip_greeting *greeting = &loop->options.greeting;
@@ -106,6 +119,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .bytes_received = atomic_load(&loop->options.counters->bytes_received),
         .started_ns = loop->started_ns,
         .now_ns = node_clock_ns(),
+        .time = unix_time(),
         .settings = settings_of(loop->options.config),
         .progress = loop->progress,
         .steps = loop->options.config->train.steps,
@@ -119,6 +133,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .totals = loop->totals,
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
+        .relay = loop->options.config->node.relay,
         .events = node_cluster_events(loop->cluster),
         .rounds = loop->options.rounds,
     };
@@ -141,6 +156,7 @@ void node_loop_look(const struct node_loop *loop, void (*see)(void *owner, const
     if (edges && members && entries) {
         struct node_status status;
         fill_members(loop, members, count);
+        fill_paths(loop, members, count);
         fill_edges(loop, edges);
         fill(loop, &status);
         status.members = members;

@@ -15,6 +15,7 @@ int lab_command_top(int argc, char **argv);
 int lab_command_collect(int argc, char **argv);
 int lab_command_set(int argc, char **argv);
 int lab_command_why(int argc, char **argv);
+int lab_command_doctor(int argc, char **argv);
 int lab_command_topology(int argc, char **argv);
 int lab_command_data(int argc, char **argv);
 int lab_command_fetch(int argc, char **argv); // of data: argv[0] is "fetch"

@@ -24,6 +24,7 @@ static const char overview[] =
     "  p2pml collect HOST:PORT     the report of a running cluster, as p2pml run writes it\n"
     "  p2pml set KEY VALUE NODE    changes a setting on all nodes of a running cluster, at one round\n"
     "  p2pml why NODE [ROUND]      what happened in a round of a node: whom it met, what it waited for, what changed\n"
+    "  p2pml doctor [CONFIG]       what stands between this host and its peers, and what to change\n"
     "  p2pml topology show KIND    the properties of a graph, what a death changes in it, and a picture\n"
     "  p2pml keygen                creates the identity of a node or the secret of a cluster\n"
     "  p2pml inspect FILE          shows the content of a checkpoint, or of another safetensors file\n"
@@ -229,6 +230,25 @@ static const char about_why[] =
     "Each message of an exchange is in the log of a node with log.level debug.\n"
     "Exit status: 0 done, 1 no such node or round, 2 bad usage.\n";
 
+static const char about_doctor[] =
+    "p2pml doctor [CONFIG] [--peers HOST:PORT,...] [--set KEY=VALUE]... [--node HOST:PORT] [--json]\n"
+    "\n"
+    "  CONFIG           the configuration of the node of this host, as for p2pml-node --config\n"
+    "  --peers LIST     the other nodes, instead of its peers\n"
+    "  --set KEY=VALUE  overrides the file and the environment; may be repeated\n"
+    "  --node HOST:PORT address of the page of a running node (node.http)\n"
+    "  --json           the findings for programs\n"
+    "\n"
+    "Without CONFIG, --peers and --set it asks a running node (--node, default: 127.0.0.1:7480): whether others can\n"
+    "call it, and where they see it; how it is linked to each member, directly or over which other one, with round\n"
+    "trip and rate; which links are missing, and why; whether UDP passes; what it forwards for others.\n"
+    "With them it tries on this host what the node would do, best before the node starts: whether its port is\n"
+    "free; node.advertise; the name, a connection and the handshake of each peer; whether full packets pass; and\n"
+    "what kind of router is in between, as far as the peers can tell. The peers see a call of a node that they do\n"
+    "not know; it is no member. If the port belongs to the node that runs already, its page is asked, too.\n"
+    "Each finding is ok, a note, or a problem with what to do. Exit status: 0 no problem, 1 a problem or no answer,\n"
+    "2 bad usage or configuration.\n";
+
 static const char about_topology[] =
     "p2pml topology show KIND --nodes N [--seed S] [--param KEY=VALUE] [--file PATH] [--group-size G]\n"
     "                              [--parameters D] [--ratio R] [--json [--rounds T] | --dot | --svg]\n"
@@ -321,6 +341,7 @@ static const struct {
     {"collect", about_collect, false},
     {"set", about_set, false},
     {"why", about_why, false},
+    {"doctor", about_doctor, false},
     {"topology", about_topology, false},
     {"keygen", about_keygen, false},
     {"inspect", about_inspect, false},
@@ -333,7 +354,7 @@ int lab_command_about(const char *name)
             return topics[i].experiment ? print_experiment(topics[i].about) : print(topics[i].about);
     fprintf(stderr,
             "p2pml: there is no help for '%s', expected run, sim, data, eval, predict, generate, export, "
-            "report, plot, top, collect, set, why, topology, keygen or inspect\n",
+            "report, plot, top, collect, set, why, doctor, topology, keygen or inspect\n",
             name);
     return LAB_EXIT_USAGE;
 }

@@ -23,12 +23,13 @@ static const struct {
     {"export", lab_command_export},   {"generate", lab_command_generate}, {"plot", lab_command_plot},
     {"keygen", lab_command_keygen},   {"inspect", lab_command_inspect},   {"top", lab_command_top},
     {"collect", lab_command_collect}, {"why", lab_command_why},           {"topology", lab_command_topology},
-    {"set", lab_command_set},         {"help", lab_command_help},         {"--help", lab_command_help},
-    {"-h", lab_command_help},         {"version", print_version},         {"--version", print_version},
+    {"set", lab_command_set},         {"doctor", lab_command_doctor},     {"help", lab_command_help},
+    {"--help", lab_command_help},     {"-h", lab_command_help},           {"version", print_version},
+    {"--version", print_version},
 };
 
 static const char names[] =
-    "run, sim, data, eval, predict, generate, export, report, plot, top, collect, set, why, topology, "
+    "run, sim, data, eval, predict, generate, export, report, plot, top, collect, set, why, doctor, topology, "
     "keygen, inspect, help or version; 'p2pml help' explains them";
 
 int main(int argc, char **argv)

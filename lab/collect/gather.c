@@ -271,6 +271,36 @@ static json_t *node_json(const json_t *status)
     return node;
 }
 
+// Pairs that are linked directly, and over a third node, as the first of the two says that has answered.
+static void count_paths(const struct lab_answers *answers, size_t paths[2])
+{
+    for (size_t i = 0; i < answers->count; i++) {
+        const json_t *edge;
+        size_t k;
+        json_array_foreach(json_object_get(answers->items[i].status, "edges"), k, edge) {
+            const size_t other = index_of(answers, text_of(edge, "peer"));
+            const char *path = text_of(edge, "path");
+            if (other > i && path[0])
+                paths[strcmp(path, "relayed") == 0]++;
+        }
+    }
+}
+
+static json_t *paths_json(const struct lab_answers *answers)
+{
+    size_t paths[2] = {0, 0};
+    json_t *forwarded = json_object();
+    count_paths(answers, paths);
+    for (size_t i = 0; i < answers->count; i++) {
+        const json_t *status = answers->items[i].status;
+        const uint64_t bytes = count_of(json_object_get(status, "forwarded_bytes"));
+        if (bytes > 0)
+            json_object_set_new(forwarded, text_of(status, "name"), json_integer((json_int_t)bytes));
+    }
+    return json_pack("{s:I, s:I, s:o}", "direct", (json_int_t)paths[0], "relayed", (json_int_t)paths[1],
+                     "forwarded_bytes", forwarded);
+}
+
 // Each pair once.
 static void add_edges(const struct lab_answers *answers, size_t node, json_t *edges)
 {
@@ -313,6 +343,30 @@ static bool is_over(const struct lab_answers *answers)
     return true;
 }
 
+// "; 5 edges were direct, 1 went over another node; n0 forwarded 5.9 MB". Nothing if none was relayed.
+static json_t *with_paths(json_t *note, const struct lab_answers *answers)
+{
+    json_t *paths = paths_json(answers);
+    const json_t *bytes;
+    const char *name;
+    const json_int_t relayed = json_integer_value(json_object_get(paths, "relayed"));
+    if (relayed > 0) {
+        json_t *longer =
+            json_sprintf("%s; %lld edges were direct, %lld went over other nodes", json_string_value(note),
+                         (long long)json_integer_value(json_object_get(paths, "direct")), (long long)relayed);
+        json_decref(note);
+        note = longer;
+    }
+    json_object_foreach(json_object_get(paths, "forwarded_bytes"), name, bytes) {
+        json_t *longer = json_sprintf("%s; %s forwarded %.1f MB for others", json_string_value(note), name,
+                                      1e-6 * (double)json_integer_value(bytes));
+        json_decref(note);
+        note = longer;
+    }
+    json_decref(paths);
+    return note;
+}
+
 // "3 nodes; n2 and n4 have not answered"
 static json_t *note_json(const struct lab_answers *answers)
 {
@@ -327,7 +381,7 @@ static json_t *note_json(const struct lab_answers *answers)
         json_decref(note);
         note = longer;
     }
-    return note;
+    return with_paths(note, answers);
 }
 
 static json_t *head_json(const struct lab_answers *answers)
@@ -359,12 +413,13 @@ json_t *lab_answers_summary(const struct lab_answers *answers, double seconds)
     for (size_t i = 0; i < answers->count; i++)
         json_array_append_new(nodes, node_json(answers->items[i].status));
     json_t *results = json_pack(
-        "{s:o, s:{s:o, s:o, s:o}, s:o, s:{s:I, s:I, s:I}, s:[], s:{s:o}, s:o, s:[], s:o}", "averaged",
+        "{s:o, s:{s:o, s:o, s:o}, s:o, s:{s:I, s:I, s:I}, s:[], s:{s:o}, s:o, s:[], s:o, s:o}", "averaged",
         score_json(merged_score(answers)), "node", "worst", score_json(scored ? scores.least : (double)NAN),
         "mean", score_json(mean_of(&scores)), "best", score_json(scored ? scores.most : (double)NAN),
         "consensus", real(mean_of(&consensus)), "bytes", "sent", (json_int_t)sent.sum, "sent_per_node",
         (json_int_t)(sent.sum / (double)answers->count), "received", (json_int_t)received.sum, "targets",
-        "seconds", "cluster", real(seconds), "per_node", nodes, "events", "graph", graph_json(answers));
+        "seconds", "cluster", real(seconds), "per_node", nodes, "events", "graph", graph_json(answers),
+        "paths", paths_json(answers));
     if (!head || !results || json_object_update(head, results)) {
         json_decref(head);
         head = NULL;

@@ -23,6 +23,7 @@ static const struct column {
     [LAB_TOP_LOSS] = {"LOSS", 6, false},         [LAB_TOP_SCORE] = {"ACCURACY", 8, false},
     [LAB_TOP_ROUND] = {"ROUND", 6, false},       [LAB_TOP_SENT] = {"SENT", 8, false},
     [LAB_TOP_RECEIVED] = {"RECEIVED", 8, false}, [LAB_TOP_NEIGHBOURS] = {"NEIGHB", 6, false},
+    [LAB_TOP_PATH] = {"PATH", 6, true},
 };
 
 static bool answers(const struct lab_top_node *n)
@@ -126,6 +127,9 @@ static void put_cell(char cell[CELL], const struct lab_top_node *n, enum lab_top
     case LAB_TOP_NEIGHBOURS:
         snprintf(cell, CELL, answers(n) ? "%" PRIu64 "/%" PRIu64 : "-", n->linked, n->neighbours);
         break;
+    case LAB_TOP_PATH:
+        snprintf(cell, CELL, "%.39s", n->path);
+        break;
     case LAB_TOP_COLUMNS:
         break;
     }
@@ -156,6 +160,8 @@ static int compare(const struct lab_top_node *a, const struct lab_top_node *b,
         order = 0;
     else if (view->sort == LAB_TOP_STATE)
         order = strcmp(state_of(a), state_of(b));
+    else if (view->sort == LAB_TOP_PATH)
+        order = strcmp(a->path, b->path);
     else if (isnan(x) || isnan(y))
         return isnan(x) - isnan(y) ? isnan(x) - isnan(y) : strcmp(a->name, b->name);
     else

@@ -93,11 +93,35 @@ static struct lab_top_node *find(struct lab_top_table *table, const char *id, co
     return append(table);
 }
 
-static enum base_error take_member(struct lab_top_table *table, const json_t *member, uint64_t now_ns)
+// Another node has answered there: the address means something else on the member's own host (loopback).
+static bool is_of_another(const struct lab_top_table *table, const char *id, const char *address)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (table->nodes[i].answered_ns > 0 && strcmp(table->nodes[i].address, address) == 0 &&
+            strcmp(table->nodes[i].id, id) != 0)
+            return true;
+    return false;
+}
+
+static void take_path(struct lab_top_node *node, const json_t *member)
+{
+    const char *path = text_of(member, "path"), *via = text_of(member, "via");
+    if (strcmp(path, "relayed") != 0) {
+        copy(node->path, sizeof node->path, path);
+        return;
+    }
+    memcpy(node->path, "over ", 6);
+    copy(node->path + 5, sizeof node->path - 5, via);
+}
+
+static enum base_error take_member(struct lab_top_table *table, const json_t *member, bool paths,
+                                   uint64_t now_ns)
 {
     const char *id = text_of(member, "id"), *address = text_of(member, "http");
     if (strlen(id) != 64)
         return BASE_EFORMAT;
+    if (is_of_another(table, id, address))
+        address = "";
     struct lab_top_node *node = find(table, id, address);
     if (!node)
         return BASE_ENOMEM;
@@ -109,6 +133,8 @@ static enum base_error take_member(struct lab_top_table *table, const json_t *me
     node->seen_ns = now_ns;
     node->seen_step = count_of(member, "step");
     node->seen_rate = number_of(member, "steps_per_s");
+    if (paths)
+        take_path(node, member);
     return BASE_OK;
 }
 
@@ -136,11 +162,15 @@ static enum base_error take(struct lab_top_table *table, size_t index, const jso
         return BASE_EFORMAT;
     take_self(&table->nodes[index], root, now_ns);
     copy(table->cluster, sizeof table->cluster, text_of(root, "cluster"));
+    if (!table->from[0])
+        copy(table->from, sizeof table->from, text_of(root, "id"));
+    const bool paths = strcmp(table->from, text_of(root, "id")) == 0;
     forget_twins(table, index);
     for (size_t i = 0; i < json_array_size(members); i++) {
         const json_t *member = json_array_get(members, i);
-        enum base_error error =
-            json_is_true(json_object_get(member, "self")) ? BASE_OK : take_member(table, member, now_ns);
+        enum base_error error = json_is_true(json_object_get(member, "self"))
+                                    ? BASE_OK
+                                    : take_member(table, member, paths, now_ns);
         if (error)
             return error;
     }

@@ -23,6 +23,7 @@ enum lab_top_column {
     LAB_TOP_SENT,
     LAB_TOP_RECEIVED,
     LAB_TOP_NEIGHBOURS,
+    LAB_TOP_PATH,
     LAB_TOP_COLUMNS
 };
 
@@ -42,12 +43,15 @@ struct lab_top_node {
     char seen[16]; // "alive", "suspect", "dead", "left"; "": not reported
     uint64_t seen_ns, seen_step;
     double seen_rate;
+    char path[LIMIT_NODE_NAME_BYTES +
+              8]; // of its link to the node of the table's `from`: "direct", "over n3"; "": none
 };
 
 struct lab_top_table {
     struct lab_top_node *nodes;
     size_t count;
     char cluster[LIMIT_NODE_NAME_BYTES];
+    char from[65]; // id of the node that answered first
 };
 
 void lab_top_table_free(struct lab_top_table *table);

@@ -73,6 +73,34 @@ static json_t *place(uint32_t number) // of a slot or a shard, which have the sa
 }
 _Static_assert(GOSSIP_NO_SLOT == GOSSIP_NO_SHARD, "place()");
 
+static json_t *milliseconds(uint64_t ns) // 0: not known
+{
+    return ns > 0 ? json_real((double)ns / (double)NODE_MILLISECOND_NS) : json_null();
+}
+
+// Names of the members over which this one is reached; told of this node and its neighbours.
+static json_t *relays_json(const struct node_status *s, const struct node_status_member *m)
+{
+    json_t *list = json_array();
+    const struct gossip_record *record = m->record;
+    for (size_t i = 0; i < record->n_relays && (m == s->members || m->neighbour); i++)
+        for (size_t k = 0; k < s->n_members; k++)
+            if (gossip_id_beginning(&s->members[k].record->id) == record->relays[i])
+                json_array_append_new(list, json_string(s->members[k].record->name));
+    return list;
+}
+
+// How it is linked; what TCP has measured is known of direct links only.
+static void set_path(json_t *row, const struct node_status_member *m)
+{
+    const bool linked = m && m->linked;
+    json_object_set_new(row, "path", linked ? json_string(m->via ? "relayed" : "direct") : json_null());
+    json_object_set_new(row, "via", linked && m->via ? json_string(m->via) : json_null());
+    json_object_set_new(row, "round_trip_ms", linked ? milliseconds(m->path.round_trip_ns) : json_null());
+    json_object_set_new(row, "rate", linked && m->path.rate > 0 ? count(m->path.rate) : json_null());
+    json_object_set_new(row, "mtu", linked && m->path.mtu > 0 ? count(m->path.mtu) : json_null());
+}
+
 static json_t *members_json(const struct node_status *s)
 {
     json_t *list = json_array();
@@ -99,10 +127,10 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "addresses", addresses_json(r));
         json_object_set_new(row, "since", number(node_clock_seconds(m->since_ns, s->now_ns)));
         json_object_set_new(row, "linked", json_boolean(m->linked));
-        json_object_set_new(row, "path",
-                            !m->linked ? json_null() : json_string(m->via ? "relayed" : "direct"));
-        json_object_set_new(row, "via", m->via ? json_string(m->via) : json_null());
+        set_path(row, m);
         json_object_set_new(row, "reachable", json_boolean(r->ways & GOSSIP_WAY_REACHABLE));
+        json_object_set_new(row, "relays_for_others", json_boolean(r->ways & GOSSIP_WAY_RELAYS));
+        json_object_set_new(row, "relays", relays_json(s, m));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
         json_object_set_new(row, "quiet_s", number((double)m->quiet_ns / (double)NODE_SECOND_NS));
         json_array_append_new(list, row);
@@ -191,9 +219,13 @@ static json_t *events_json(const struct node_status *s, size_t count, double aft
     return list;
 }
 
-static json_t *milliseconds(uint64_t ns) // 0: not known
+const struct node_status_member *node_status_member_of(const struct node_status *s,
+                                                       const struct gossip_id *id)
 {
-    return ns > 0 ? json_real((double)ns / (double)NODE_MILLISECOND_NS) : json_null();
+    for (size_t i = 0; i < s->n_members; i++)
+        if (gossip_id_compare(&s->members[i].record->id, id) == 0)
+            return &s->members[i];
+    return NULL;
 }
 
 static json_t *edges_json(const struct node_status *s)
@@ -223,6 +255,7 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "standing", json_string(gossip_standing_name(e->standing)));
         json_object_set_new(row, "answer_ms",
                             number((double)e->answer_median_ns / (double)NODE_MILLISECOND_NS));
+        set_path(row, node_status_member_of(s, &e->peer));
         json_array_append_new(list, row);
     }
     return list;
@@ -366,6 +399,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "standing", json_string(gossip_standing_name(s->totals.standing)));
     json_object_set_new(root, "bytes_sent", count(s->bytes_sent));
     json_object_set_new(root, "bytes_received", count(s->bytes_received));
+    json_object_set_new(root, "time", number(s->time));
     json_object_set_new(root, "uptime_s", number(node_clock_seconds(s->started_ns, s->now_ns)));
     json_object_set_new(root, "membership", membership_json(s));
     json_object_set_new(root, "members", members_json(s));
@@ -373,6 +407,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "reach", json_string(s->reach));
     json_object_set_new(root, "outside", s->outside[0] ? json_string(s->outside) : json_null());
+    json_object_set_new(root, "relay", number(s->relay));
     json_object_set_new(root, "forwarded_streams", count(s->peers.forwarded));
     json_object_set_new(root, "forwarded_bytes", count(s->peers.forwarded_bytes));
     json_object_set_new(root, "edges", edges_json(s));

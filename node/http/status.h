@@ -23,10 +23,11 @@ struct node_status_member {
     enum gossip_member_state state;
     uint64_t since_ns;
     bool linked, neighbour;
-    const char *via;      // name of the member over which the link goes; NULL: it is direct, or there is none
-    uint64_t quiet_ns;    // of a neighbour: node_meets_quiet_ns
-    uint64_t round, step; // last reported; 0: never
-    double steps_per_s;   // NAN: not known
+    const char *via; // name of the member over which the link goes; NULL: it is direct, or there is none
+    struct node_path path; // of a direct link; zeros: not known
+    uint64_t quiet_ns;     // of a neighbour: node_meets_quiet_ns
+    uint64_t round, step;  // last reported; 0: never
+    double steps_per_s;    // NAN: not known
 };
 
 struct node_status_entry { // of the peer list
@@ -45,6 +46,7 @@ struct node_status {
     struct gossip_id id;
     uint64_t parameters, bytes_sent, bytes_received;
     uint64_t started_ns, now_ns; // monotonic
+    double time;                 // unix, in seconds
     struct node_status_settings settings;
     struct node_progress progress;
     uint64_t steps;                    // at which training ends; 0: it trains until it is stopped
@@ -57,6 +59,7 @@ struct node_status {
     struct gossip_exchange_totals totals;
     struct node_peers_counters peers;
     const char *reach;               // "unknown", "reachable", "private"
+    double relay;                    // node.relay
     char outside[NODE_ADDRESS_TEXT]; // where others see this node, if not at an address of its own; ""
     const struct node_status_member *members; // this node first
     size_t n_members;
@@ -71,6 +74,10 @@ struct node_status {
     const struct node_status_edge *edges;
     size_t n_edges;
 };
+
+// NULL: no such member.
+const struct node_status_member *node_status_member_of(const struct node_status *status,
+                                                       const struct gossip_id *id);
 
 char *node_status_json(const struct node_status *status);    // malloc'ed; NULL: out of memory
 char *node_status_metrics(const struct node_status *status); // malloc'ed; NULL: out of memory

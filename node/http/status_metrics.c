@@ -107,11 +107,14 @@ static void membership_metrics(FILE *out, const struct node_status *s)
         metric(out, list[i].name, list[i].type, list[i].help, list[i].value);
 }
 
-#define EDGE_ROWS 13u
+#define EDGE_ROWS 15u
 
-static void rows_of_edge(const struct node_status_edge *edge, struct row rows[EDGE_ROWS])
+static void rows_of_edge(const struct node_status *s, const struct node_status_edge *edge,
+                         struct row rows[EDGE_ROWS])
 {
     const struct gossip_edge_info *e = &edge->edge;
+    const struct node_status_member *m = node_status_member_of(s, &e->peer);
+    const double seconds = m ? (double)m->path.round_trip_ns / (double)NODE_SECOND_NS : 0;
     const struct row list[EDGE_ROWS] = {
         {"edge_live", "gauge", "1 when exchanges can run over the edge.", e->state == GOSSIP_EDGE_LIVE},
         {"edge_exchanges_total", "counter", "Sparse exchanges committed over the edge.",
@@ -133,6 +136,9 @@ static void rows_of_edge(const struct node_status_edge *edge, struct row rows[ED
          (double)edge->traffic.sent},
         {"edge_received_bytes_total", "counter", "Bytes received from the peer, framing included.",
          (double)edge->traffic.received},
+        {"edge_relayed", "gauge", "1 while the link to the peer goes over another member.", m && m->via},
+        {"edge_round_trip_seconds", "gauge", "Round trip of TCP on a direct link to the peer; 0: not known.",
+         seconds},
     };
     memcpy(rows, list, sizeof list);
 }
@@ -144,7 +150,7 @@ static void edge_metrics(FILE *out, const struct node_status *s)
     for (size_t m = 0; m < EDGE_ROWS; m++)
         for (size_t i = 0; i < s->n_edges; i++) {
             char hex[GOSSIP_ID_HEX];
-            rows_of_edge(&s->edges[i], rows);
+            rows_of_edge(s, &s->edges[i], rows);
             if (i == 0)
                 head(out, rows[m].name, rows[m].type, rows[m].help);
             gossip_id_hex(&s->edges[i].edge.peer, hex);
@@ -181,6 +187,32 @@ static void glance_metrics(FILE *out, const struct node_status *s)
     if (s->progress.disk_free != UINT64_MAX)
         metric(out, "disk_free_bytes", "gauge", "Free bytes on the file system of node.dir.",
                (double)s->progress.disk_free);
+}
+
+// The relays of this node to which it has a direct link.
+static size_t relays_linked(const struct node_status *s)
+{
+    const struct gossip_record *self = s->n_members > 0 ? s->members[0].record : NULL;
+    size_t count = 0;
+    for (size_t i = 1; i < s->n_members && self->n_relays > 0; i++) {
+        const struct node_status_member *m = &s->members[i];
+        bool named = false;
+        for (size_t k = 0; k < self->n_relays; k++)
+            named |= gossip_id_beginning(&m->record->id) == self->relays[k];
+        count += named && m->linked && !m->via;
+    }
+    return count;
+}
+
+static void reach_metrics(FILE *out, const struct node_status *s)
+{
+    metric(out, "reachable", "gauge", "1: members can call this node.", strcmp(s->reach, "reachable") == 0);
+    metric(out, "private", "gauge", "1: no member could call this node.", strcmp(s->reach, "private") == 0);
+    metric(out, "relays", "gauge", "Linked members that relay for this node.", (double)relays_linked(s));
+    metric(out, "forwarded_streams", "gauge", "Links of other members that go over this node.",
+           (double)s->peers.forwarded);
+    metric(out, "forwarded_bytes_total", "counter", "Bytes forwarded between other members.",
+           (double)s->peers.forwarded_bytes);
 }
 
 static void learning_metrics(FILE *out, const struct node_status *s)
@@ -255,12 +287,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
     metric(out, "links", "gauge", "Links in use.", (double)s->peers.links);
     metric(out, "missing_links", "gauge",
            "Neighbours without a link for long: neither end can call the other.", (double)s->peers.missing);
-    metric(out, "reachable", "gauge", "1: members can call this node.",
-           strcmp(s->reach, "reachable") == 0 ? 1 : 0);
-    metric(out, "forwarded_streams", "gauge", "Links of other members that go over this node.",
-           (double)s->peers.forwarded);
-    metric(out, "forwarded_bytes_total", "counter", "Bytes forwarded between other members.",
-           (double)s->peers.forwarded_bytes);
+    reach_metrics(out, s);
     metric(out, "half_open_connections", "gauge", "Accepted connections that are not in use yet.",
            (double)s->peers.half_open);
     metric(out, "connections_accepted_total", "counter", "Connections accepted on the peer port.",

@@ -232,3 +232,8 @@ bool node_link_address(const struct node_link *link, struct node_address *own)
 {
     return node_address_bound(link->socket, own);
 }
+
+bool node_link_path(const struct node_link *link, struct node_path *path)
+{
+    return node_path_of(link->socket, path);
+}

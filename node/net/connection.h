@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "gossip/session/session.h"
+#include "node/net/path.h"
 #include "node/queue/counters.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +85,6 @@ enum node_link_end node_link_end(const struct node_link *link);
 bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
 bool node_link_peer_address(const struct node_link *link, struct node_address *theirs);
 struct node_link_traffic node_link_traffic(const struct node_link *link);
+bool node_link_path(const struct node_link *link, struct node_path *path); // false: not over TCP
 
 #endif

@@ -259,6 +259,13 @@ const struct gossip_id *node_peers_via(const struct node_peers *peers, const str
     return link && link->relayed ? &link->via : NULL;
 }
 
+bool node_peers_path(const struct node_peers *peers, const struct gossip_id *peer, struct node_path *path)
+{
+    const struct peer_link *link = active(peers, peer);
+    *path = (struct node_path){0};
+    return link && !link->relayed && node_link_path(link->link, path);
+}
+
 size_t node_peers_entries(const struct node_peers *peers)
 {
     return peers->n_entries;

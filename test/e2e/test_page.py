@@ -60,6 +60,7 @@ class Page(cluster.ClusterTest):
             cell = f"document.querySelector('#members tr:nth-child(2) td:nth-child({column})').getBoundingClientRect()"
             self.assertEqual(page.evaluate(f"{cell}.width > 0 && {cell}.right <= 390"), seen, column)
         page.wait("[...document.querySelectorAll('#edges td')].some(c => /B\\/s$/.test(c.textContent))")
+        page.wait("[...document.querySelectorAll('#edges td')].some(c => c.textContent === 'direct')")
         page.wait("[...document.querySelectorAll('#events li')].some(c => /node-1 has joined/.test(c.textContent))")
 
     def ticks_differ(self, page):

@@ -72,6 +72,28 @@ static void each_moment_is_the_mean_of_the_nodes_that_have_begun(void **state)
     lab_answers_free(&answers);
 }
 
+static void it_says_how_many_edges_were_relayed_and_who_forwarded(void **state)
+{
+    (void)state;
+    struct lab_answers answers = cluster(false, false);
+    json_t *ada = answers.items[0].status;
+    json_object_set_new(json_array_get(json_object_get(ada, "edges"), 0), "path", json_string("direct"));
+    json_t *summary = lab_answers_summary(&answers, 9), *paths = json_object_get(summary, "paths");
+    assert_int_equal(json_integer_value(json_object_get(paths, "direct")), 1); // cc is not there
+    assert_int_equal(json_integer_value(json_object_get(paths, "relayed")), 0);
+    assert_int_equal(json_object_size(json_object_get(paths, "forwarded_bytes")), 0);
+    json_decref(summary);
+    json_object_set_new(json_array_get(json_object_get(ada, "edges"), 0), "path", json_string("relayed"));
+    json_object_set_new(answers.items[1].status, "forwarded_bytes", json_integer(5900000));
+    summary = lab_answers_summary(&answers, 9);
+    assert_string_equal(
+        json_string_value(json_object_get(summary, "collected")),
+        "From the pages of 2 nodes; 0 edges were direct, 1 went over other nodes; bob forwarded "
+        "5.9 MB for others");
+    json_decref(summary);
+    lab_answers_free(&answers);
+}
+
 static double at(const json_t *object, const char *outer, const char *inner, const char *key)
 {
     const json_t *found = json_object_get(json_object_get(object, outer), inner);
@@ -142,6 +164,7 @@ static void a_node_without_a_history_has_one_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_says_how_many_edges_were_relayed_and_who_forwarded),
         cmocka_unit_test(each_moment_is_the_mean_of_the_nodes_that_have_begun),
         cmocka_unit_test(the_summary_has_nodes_edges_and_who_is_silent),
         cmocka_unit_test(merged_models_are_the_averaged_model),

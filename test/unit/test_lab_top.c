@@ -35,6 +35,29 @@ static const char of_b[] =
     "\"received_per_s\":1e9,\"neighbours\":2,\"neighbours_linked\":0,\"members\":[" MEMBER(
         B, "bob", "alive", "true", "\"127.0.0.1:7481\"") "]}";
 
+#define SEEN(id, name, path)                                                                                 \
+    "{\"id\":\"" id "\",\"name\":\"" name                                                                    \
+    "\",\"state\":\"alive\",\"self\":false,\"http\":\"127.0.0.1:7480\"," path "}"
+
+// Their pages are on loopback, each on its own host.
+static void members_elsewhere_have_a_path_and_no_page(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"id\":\"" A "\",\"name\":\"ada\",\"members\":[" SEEN(
+        B, "bob", "\"path\":\"relayed\",\"via\":\"cyd\"") "," SEEN(C, "cyd",
+                                                                   "\"path\":\"direct\",\"via\":null") "]}";
+    struct lab_top_table table = {0};
+    assert_int_equal(lab_top_add(&table, "127.0.0.1:7480"), BASE_OK);
+    assert_int_equal(lab_top_take(&table, 0, text, 5), BASE_OK);
+    assert_int_equal(table.count, 3);
+    assert_string_equal(table.nodes[0].path, "");
+    assert_string_equal(table.nodes[1].path, "over cyd");
+    assert_string_equal(table.nodes[2].path, "direct");
+    assert_string_equal(table.nodes[1].address, ""); // asked there, ada would answer for ever
+    assert_string_equal(table.nodes[2].address, "");
+    lab_top_table_free(&table);
+}
+
 static void expect_order(const struct lab_top_table *table, enum lab_top_column sort, bool reverse,
                          const char *first, const char *second, const char *third)
 {
@@ -218,6 +241,7 @@ static void names_cannot_move_the_cursor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_elsewhere_have_a_path_and_no_page),
         cmocka_unit_test(one_node_leads_to_all_others),
         cmocka_unit_test(a_node_is_one_row),
         cmocka_unit_test(rows_show_the_state_of_each_node),

@@ -30,7 +30,9 @@ static void make_members(struct world *w, const struct gossip_id *peer)
                                            .shard = GOSSIP_NO_SHARD,
                                            .n_addresses = 1,
                                            .addresses = {{.family = 4, .ip = {10, 0, 0, 9}, .port = 7400}},
-                                           .pages = {.family = 4, .port = 7480}};
+                                           .pages = {.family = 4, .port = 7480},
+                                           .n_relays = 1,
+                                           .relays = {gossip_id_beginning(peer)}};
     w->records[1] = (struct gossip_record){.id = *peer,
                                            .name = "two",
                                            .version = {.generation = 5, .instance_id = 7, .incarnation = 9},
@@ -43,14 +45,16 @@ static void make_members(struct world *w, const struct gossip_id *peer)
                                            .pages = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7481}};
     w->members[0] = (struct node_status_member){
         .record = &w->records[0], .state = GOSSIP_MEMBER_ALIVE, .step = 28, .steps_per_s = 12.5};
-    w->members[1] = (struct node_status_member){.record = &w->records[1],
-                                                .state = GOSSIP_MEMBER_SUSPECT,
-                                                .since_ns = 3000000000,
-                                                .linked = true,
-                                                .neighbour = true,
-                                                .round = 6,
-                                                .step = 24,
-                                                .steps_per_s = NAN};
+    w->members[1] =
+        (struct node_status_member){.record = &w->records[1],
+                                    .state = GOSSIP_MEMBER_SUSPECT,
+                                    .since_ns = 3000000000,
+                                    .linked = true,
+                                    .neighbour = true,
+                                    .path = {.round_trip_ns = 2250000, .rate = 125000, .mtu = 1280},
+                                    .round = 6,
+                                    .step = 24,
+                                    .steps_per_s = NAN};
 }
 
 static void make_status(struct world *w)
@@ -65,6 +69,10 @@ static void make_status(struct world *w)
         .parameters = 203530,
         .weight = 0.25,
         .settings = {.profile = "lan", .local_steps = 4},
+        .reach = "private",
+        .outside = "198.51.100.7:7400",
+        .relay = 1e9,
+        .peers = {.forwarded = 2, .forwarded_bytes = 4711},
         .steps = 128,
         .sent_per_s = 2048,
         .received_per_s = NAN,
@@ -209,6 +217,40 @@ static void json_has_members_entries_and_events(void **state)
                                         "\"evidence\": true"};
 
     expect_in_json(*state, parts, sizeof parts / sizeof *parts);
+}
+
+static void json_has_how_nodes_reach_each_other(void **state)
+{
+    struct world *w = *state;
+    static const char *const direct[] = {"\"reach\": \"private\"",  "\"outside\": \"198.51.100.7:7400\"",
+                                         "\"path\": \"direct\"",    "\"via\": null",
+                                         "\"round_trip_ms\": 2.25", "\"rate\": 125000",
+                                         "\"mtu\": 1280",           "\"forwarded_bytes\": 4711",
+                                         "\"relay\": 1000000000.0", "\"relays\": [\n        \"two\""};
+    static const char *const relayed[] = {"\"path\": \"relayed\"", "\"via\": \"three\"",
+                                          "\"round_trip_ms\": null"};
+    expect_in_json(w, direct, sizeof direct / sizeof *direct);
+    w->members[1].via = "three";
+    w->members[1].path = (struct node_path){0};
+    expect_in_json(w, relayed, sizeof relayed / sizeof *relayed);
+}
+
+static void metrics_say_which_edges_are_relayed_and_whether_a_relay_is_linked(void **state)
+{
+    struct world *w = *state;
+    char *text = node_status_metrics(&w->status);
+    has(text, "p2pml_private 1\n");
+    has(text, "p2pml_reachable 0\n");
+    has(text, "p2pml_relays 1\n");
+    has(text, "p2pml_forwarded_bytes_total 4711\n");
+    has(text, "name=\"two\"} 0.0022499999999999998\n");
+    free(text);
+    w->members[1].via = "three"; // what is relayed itself is no relay
+    text = node_status_metrics(&w->status);
+    has(text, "p2pml_relays 0\n");
+    has(text, "# TYPE p2pml_edge_relayed gauge\np2pml_edge_relayed{peer=\"0200");
+    has(text, "name=\"two\"} 1\n# HELP p2pml_edge_round_trip");
+    free(text);
 }
 
 static void json_has_edges_and_the_condition(void **state)
@@ -390,6 +432,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(json_has_the_state_of_the_node, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_members_entries_and_events, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_edges_and_the_condition, make_world, free_world),
+        cmocka_unit_test_setup_teardown(json_has_how_nodes_reach_each_other, make_world, free_world),
+        cmocka_unit_test_setup_teardown(metrics_say_which_edges_are_relayed_and_whether_a_relay_is_linked,
+                                        make_world, free_world),
         cmocka_unit_test_setup_teardown(a_round_has_its_lines_names_and_events, make_world, free_world),
         cmocka_unit_test_setup_teardown(it_says_from_when_on_events_are_kept, make_world, free_world),
         cmocka_unit_test_setup_teardown(times_of_events_are_not_rounded, make_world, free_world),

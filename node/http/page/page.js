@@ -298,16 +298,27 @@ function members(s) {
   $('pages').textContent = local ? 'Pages that listen on loopback only can be seen on their own hosts.' : '';
 }
 
+// How others reach this node, and what it does for those that cannot reach each other.
+function reached(s) {
+  const relays = (s.members.find(m => m.self) || {}).relays || [];
+  const way = s.reach === 'reachable' ? 'Other nodes can call this one' : s.reach === 'private' ?
+    'No other node could call this one: it calls them itself' + (relays.length ? ', and is reached over ' + relays.join(' and ') : '') : '';
+  return way && way + (s.outside ? ' (seen at ' + s.outside + ')' : '') + '.' +
+    (s.forwarded_bytes > 0 ? ' It has forwarded ' + bytes(s.forwarded_bytes) + ' for others.' : '');
+}
+
 const edge_state = e => e.barred ? {text: 'not met for a while: it sent implausible values', tone: 'bad'} :
   e.state === 'LIVE' || e.state === 'live' ? {text: 'exchanges run', tone: 'good'} :
   e.state === 'down' ? {text: 'no connection', tone: 'bad'} : {text: 'begins', tone: 'waiting'};
 
 const speed = (e, v) => known(v) && e.state !== 'down' ? bytes(v) + '/s' : '–';
 
+const path_of = e => e.path === 'relayed' ? 'over ' + (e.via || 'another member') : known(e.path) ? e.path : '–';
+
 function edges(s) {
-  table('edges', ['neighbour', 'state', '#sent/s', '#received/s', '#sent', '#received', '#exchanges', '#late', '#restarts', '#answers in'],
+  table('edges', ['neighbour', 'state', 'way', '#round trip', '#sent/s', '#received/s', '#sent', '#received', '#exchanges', '#late', '#restarts', '#answers in'],
     [...s.edges].sort((a, b) => a.name < b.name ? -1 : 1).map(e => [
-      e.name || e.peer.slice(0, 16), edge_state(e), speed(e, e.sent_per_s), speed(e, e.received_per_s), bytes(e.bytes_sent), bytes(e.bytes_received),
+      e.name || e.peer.slice(0, 16), edge_state(e), path_of(e), known(e.round_trip_ms) ? num(e.round_trip_ms, 1) + ' ms' : '–', speed(e, e.sent_per_s), speed(e, e.received_per_s), bytes(e.bytes_sent), bytes(e.bytes_received),
       count(e.exchanges), count(e.timeouts), count(e.resyncs), e.exchanges > 0 ? num(e.answer_ms, 1) + ' ms' : '–']));
 }
 
@@ -355,6 +366,7 @@ function draw(s) {
   members(s);
   edges(s);
   events(s);
+  $('reach').textContent = reached(s);
   $('facts').textContent = 'p2pml ' + s.version + ' · id ' + s.id.slice(0, 16) + ' · ' + count(s.parameters) + ' parameters · round ' +
     count(s.round) + ' · sent ' + bytes(s.bytes_sent) + ', received ' + bytes(s.bytes_received) + ' · free on disk ' + bytes(s.disk_free);
 }
