@@ -46,7 +46,7 @@ static void tell_links(struct gossip_control *control, struct gossip_links_event
     (void)!gossip_links_step(control->options.links, &event);
 }
 
-void control_hurry(struct gossip_control *control, const struct gossip_id *peer)
+static void hurry(struct gossip_control *control, const struct gossip_id *peer)
 {
     tell_links(control, (struct gossip_links_event){.kind = GOSSIP_LINKS_HURRY, .peer = *peer});
 }
@@ -228,6 +228,16 @@ static void note_change(struct gossip_control *control, const struct gossip_memb
                                     .state = action->state});
 }
 
+// Of a private node: its relays may be others now, or the way to this member.
+static void record_changed(struct gossip_control *control, const struct gossip_id *member)
+{
+    if (control->reach != GOSSIP_REACH_PRIVATE)
+        return;
+    control->wants_changed = true;
+    if (gossip_links_wants(control->options.links, member) && !gossip_control_linked(control, member))
+        hurry(control, member);
+}
+
 static bool next_of_members(struct gossip_control *control, struct gossip_control_action *action)
 {
     struct gossip_membership *membership = control->options.membership;
@@ -244,7 +254,7 @@ static bool next_of_members(struct gossip_control *control, struct gossip_contro
         control->view_changed = true;
         break;
     case GOSSIP_MEMBERSHIP_RECORD:
-        control_record(control, &action->member.peer);
+        record_changed(control, &action->member.peer);
         break;
     case GOSSIP_MEMBERSHIP_CONFLICT:
         live(control, (struct gossip_life_event){.kind = GOSSIP_LIFE_DUPLICATE, .ok = true});
@@ -267,6 +277,13 @@ static void depart(struct gossip_control *control)
 
 // -- links
 
+static void relay_up(struct gossip_control *control, const struct gossip_id *relay)
+{
+    for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++)
+        if (control_calls_over(control, relay, gossip_graph_neighbour(control->graph, i)))
+            hurry(control, gossip_graph_neighbour(control->graph, i));
+}
+
 static bool next_of_links(struct gossip_control *control, struct gossip_control_action *action)
 {
     if (!gossip_links_next(control->options.links, &action->link))
@@ -278,7 +295,7 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
         control->linked = action->link.peer;
         control->up = CONTROL_UP_MEMBERS;
         control->edges_changed = true;
-        control_relay_up(control, &action->link.peer);
+        relay_up(control, &action->link.peer);
         break;
     case GOSSIP_LINKS_DOWN:
         if (control->options.membership)

@@ -34,11 +34,9 @@ struct gossip_control {
 
 // What a step of the life reads. `edges` is a part of the world and must live as long.
 struct gossip_life_world control_world(const struct gossip_control *control);
-void control_relay_up(struct gossip_control *control,
-                      const struct gossip_id *relay);                                // a link to it is in use
-void control_record(struct gossip_control *control, const struct gossip_id *member); // its record has changed
-// control.c: the links are to call this member soon.
-void control_hurry(struct gossip_control *control, const struct gossip_id *peer);
+// This private node has no link to the neighbour, which can be called over this relay.
+bool control_calls_over(const struct gossip_control *control, const struct gossip_id *relay,
+                        const struct gossip_id *neighbour);
 // Says in this node's record how it is reached; returns the members to which links are wanted for that.
 size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS]);
 

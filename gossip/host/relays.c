@@ -68,29 +68,11 @@ static bool serves_neighbour(const struct gossip_control *control, const struct 
     return found;
 }
 
-static bool is_unlinked(const struct gossip_control *control, const struct gossip_id *peer)
+bool control_calls_over(const struct gossip_control *control, const struct gossip_id *relay,
+                        const struct gossip_id *neighbour)
 {
-    return gossip_links_wants(control->options.links, peer) && !gossip_control_linked(control, peer);
-}
-
-void control_relay_up(struct gossip_control *control, const struct gossip_id *relay)
-{
-    if (control->reach != GOSSIP_REACH_PRIVATE)
-        return;
-    for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++) {
-        const struct gossip_id *neighbour = gossip_graph_neighbour(control->graph, i);
-        if (is_unlinked(control, neighbour) && serves(control, relay, neighbour))
-            control_hurry(control, neighbour);
-    }
-}
-
-void control_record(struct gossip_control *control, const struct gossip_id *member)
-{
-    if (control->reach != GOSSIP_REACH_PRIVATE)
-        return;
-    control->wants_changed = true;
-    if (is_unlinked(control, member))
-        control_hurry(control, member);
+    return control->reach == GOSSIP_REACH_PRIVATE && !gossip_control_linked(control, neighbour) &&
+           serves(control, relay, neighbour);
 }
 
 size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS])
