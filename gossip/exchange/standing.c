@@ -81,13 +81,24 @@ static bool is_in_use(const struct gossip_exchange *exchange, const struct gossi
     return (edge->state == GOSSIP_EDGE_LIVE && meets) || edge->state == GOSSIP_EDGE_RESYNC;
 }
 
+static bool are_all_away(const struct gossip_exchange *exchange)
+{
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (is_in_use(exchange, exchange->edges[i]) && exchange->edges[i]->standing != GOSSIP_AWAY)
+            return false;
+    return true;
+}
+
+// A neighbour that is behind as well moves this end no more once this end is present, and catches up over the
+// edge itself. So its edge counts only where all neighbours are behind.
 static bool caught_up(const struct gossip_exchange *exchange)
 {
+    const bool all_away = are_all_away(exchange);
     bool any = false;
 
     for (size_t i = 0; i < exchange->n_edges; i++) {
         const struct gossip_edge *edge = exchange->edges[i];
-        if (!is_in_use(exchange, edge))
+        if (!is_in_use(exchange, edge) || (edge->standing == GOSSIP_AWAY && !all_away))
             continue;
         if (edge->caught_up < asked_of(exchange, edge->missed) || edge->caught_up == 0)
             return false;

@@ -251,9 +251,9 @@ bool gossip_plausible_message(const struct gossip_message *message);
 // standing.c. The standing that a packet reports of this end; the standing that a ROUND event names; the part
 // of the common update that an end applies to its own model; whether c learns from it.
 // gossip_exchange_standing sets the standing of this node. AWAY ends by itself once the node has caught up:
-// when each of its live edges has made as many exchanges as the absence requires, or has adopted the peer's
-// model in a RESYNC. gossip_standing_adopts, in a RESYNC: 1: we adopt the peer's block, -1: the peer adopts
-// ours, 0: both take the mean.
+// when each of its live edges to peers that are not AWAY (to all, if all are) has made as many exchanges as
+// the absence requires, or has adopted the peer's model in a RESYNC. gossip_standing_adopts, in a RESYNC: 1:
+// we adopt the peer's block, -1: the peer adopts ours, 0: both take the mean.
 enum gossip_standing gossip_standing_of(const struct gossip_exchange *exchange, enum gossip_delta_form form);
 void gossip_standing_told(struct gossip_exchange *exchange, enum gossip_standing standing);
 void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing);
