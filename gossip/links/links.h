@@ -25,8 +25,12 @@
 // higher id greets at once, the lower id greets only on the link that it takes. Only greetings are sent until
 // both ends have greeted, so nothing is lost when the other link ends.
 //
-// One owner (the loop). Memory: 2 * LIMIT_PEERS links, LIMIT_HALF_OPEN of them accepted and not active,
-// GOSSIP_LINKS_CALLS members that are called, GOSSIP_LINKS_PACKETS waiting packets, and the entries.
+// A link is direct, or relayed: its stream goes over another member. The end of a relayed link says nothing
+// about the process at the other end, and a direct link takes its place as soon as there is one.
+//
+// One owner (the loop). Memory: 2 * LIMIT_PEERS links, LIMIT_HALF_OPEN + GOSSIP_LINKS_RELAYED of them
+// accepted and not active, GOSSIP_LINKS_CALLS members that are called, GOSSIP_LINKS_PACKETS waiting packets,
+// and the entries.
 #ifndef GOSSIP_LINKS_LINKS_H
 #define GOSSIP_LINKS_LINKS_H
 
@@ -62,18 +66,18 @@
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
 #define GOSSIP_LINKS_PAUSE_MAX_NS     10000000000ull // of an entry, which may never lead to a node
 #define GOSSIP_LINKS_PAUSE_LONELY_NS  1000000000ull  // of an entry, while this node has no link at all
-#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull  // without links, a call this old delays no other
+#define GOSSIP_LINKS_CALL_LONELY_NS   2000000000ull  // without links, a call this old delays no next turn
 #define GOSSIP_LINKS_PAUSE_MEMBER_NS  2000000000ull  // of a member, which is known to exist
 #define GOSSIP_LINKS_PAUSE_REFUSED_NS 30000000000ull // after an answer that will not change soon
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
+#define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
 // A look at a member calls its direct addresses although there is a link: for a direct one while the link is
 // relayed (doubling), or, if the other end has called, to find out whether it can be called.
 #define GOSSIP_LINKS_DIRECT_MIN_NS 1000000000ull
 #define GOSSIP_LINKS_DIRECT_MAX_NS 60000000000ull
 #define GOSSIP_LINKS_BACK_FIRST_NS 500000000ull // after the link began
 #define GOSSIP_LINKS_BACK_NS       240000000000ull
-#define GOSSIP_LINKS_HURRY_NS      200000000ull   // the longest wait after HURRY
-#define GOSSIP_LINKS_MISSING_NS    30000000000ull // a wanted link missing for this long is reported
+#define GOSSIP_LINKS_HURRY_NS      200000000ull // the longest wait after HURRY
 // DUPLICATE follows this many answers in a row, over this time, in which a peer says that it has a working
 // link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u

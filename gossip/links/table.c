@@ -112,15 +112,18 @@ size_t links_half_open(const struct gossip_links *links, uint64_t host)
 void links_release_half_open(struct gossip_links *links, struct link *link)
 {
     BASE_ASSERT(links->n_half_open <= LIMIT_HALF_OPEN);
-    if (link->half_open && link->relayed) {
+    if (!link->half_open)
+        return;
+    link->half_open = false;
+    if (link->relayed) {
         links->n_relayed--;
-        link->half_open = false;
+        return;
     }
-    for (size_t i = 0; link->half_open && i < links->n_half_open; i++)
-        if (links->half_open[i] == link->host) {
-            links->half_open[i] = links->half_open[--links->n_half_open];
-            link->half_open = false;
-        }
+    size_t i = 0;
+    while (links->half_open[i] != link->host)
+        i++;
+    BASE_ASSERT(i < links->n_half_open);
+    links->half_open[i] = links->half_open[--links->n_half_open];
 }
 
 void links_free(struct gossip_links *links, struct link *link)

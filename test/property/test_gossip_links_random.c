@@ -128,18 +128,29 @@ static void heal(struct links_net *net)
     }
 }
 
+// The calls of looks at a member with a link, in 30 s, with pauses of at least 16 s if the link is relayed,
+// or of two minutes if the other end has called.
+static size_t looks(const struct links_net *net, size_t room, size_t other)
+{
+    const struct links_net_stream *stream = net->room[room].active[other];
+    const size_t turns = stream->relayed ? 2 : stream->room[1] == room;
+    return turns * (net->room[other].wrong ? 2 : 1);
+}
+
 // How many calls a room may make in 30 s: to members without a link, with pauses of 1 to 3 s; to entries that
 // never answered or lead to itself, with pauses of 5 to 15 s, or 0.5 to 1.5 s if the room has no link at all;
-// looks at members with a link, two addresses each, with pauses of at least 16 s.
+// and looks.
 static size_t callable(const struct links_net *net, size_t room)
 {
-    size_t entries = net->room[room].greeting.parameters, members = 0, unknown = entries > 0, links = 0;
+    size_t entries = net->room[room].greeting.parameters, unknown = entries > 0, links = 0, calls = 0;
     for (size_t b = 0; b < net->rooms; b++) {
-        members += b != room && !links_net_linked(net, room, b);
-        links += b != room && links_net_linked(net, room, b);
+        const bool linked = links_net_linked(net, room, b);
+        if (b != room)
+            calls += linked ? looks(net, room, b) : 31;
+        links += linked;
         unknown += b < entries && net->path[room][b] != LINKS_NET_OPEN;
     }
-    return 31 * members + (links ? 7 : 61) * unknown + 4 * links;
+    return calls + (links ? 7 : 61) * unknown;
 }
 
 static bool is_open(const struct links_net *net, size_t a, size_t b)

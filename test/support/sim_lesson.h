@@ -215,7 +215,7 @@ static inline void create(struct lesson *lesson, enum how how)
                                            .done = done,
                                            .finish = finish};
     lesson->watch = (struct sim_watch){.owner = lesson, .changed = changed, .round_done = round_done};
-    const struct sim_options options = {.seed = 3,
+    const struct sim_options options = {.seed = 4,
                                         .nodes = NODES,
                                         .topology = {.kind = TOPOLOGY_RING},
                                         .peer_entries = 2,
