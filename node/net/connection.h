@@ -32,7 +32,7 @@ struct node_link_handler {
 struct node_link_options {
     struct event_base *base;      // borrowed, as all pointers below
     struct node_streams *streams; // of the same base
-    int socket; // non-blocking; connecting (initiator) or accepted; the link's after success
+    int socket;     // non-blocking; connecting (initiator) or accepted; the link's after success
     bool initiator; // this end has called; if the other has, too, their sessions agree on who answers
     const struct gossip_identity *identity;
     const struct gossip_secrets *secrets; // only while the link is created
@@ -80,6 +80,8 @@ enum node_link_end {
 enum node_link_end node_link_end(const struct node_link *link);
 bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
 bool node_link_peer_address(const struct node_link *link, struct node_address *theirs);
+// A look, several times a second: nothing that is sent on it arrives (delivery.h).
+bool node_link_is_stuck(struct node_link *link, uint64_t now_ns);
 struct node_link_traffic node_link_traffic(const struct node_link *link);
 
 #endif

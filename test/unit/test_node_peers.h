@@ -164,6 +164,7 @@ static inline void take_event(struct table *t, const struct node_peers_event *ev
         assert_true(event->address[0] != 0);
         t->twins++;
         break;
+    case NODE_PEERS_REACHED:
     case NODE_PEERS_CHANGED:
         break;
     default:
