@@ -145,12 +145,13 @@ class Stillness(threading.Thread):
 
 
 class Cluster:
-    """On disk only if a test needs it: on a busy disk all nodes wait for their checkpoints."""
+    """On disk only if a test needs it: on a busy disk all nodes wait for their checkpoints. `behind`: which hosts stand behind routers
+    of their own (netns.Homes); the peers of all are three that do not."""
 
-    def __init__(self, count, network=True, disk=False, **settings):
+    def __init__(self, count, network=True, disk=False, behind=None, **settings):
         memory = "/dev/shm" if not disk and os.access("/dev/shm", os.W_OK) else None
         self.directory = tempfile.mkdtemp(prefix="p2pml-chaos-", dir=memory)
-        self.network = netns.Network(count) if network else None
+        self.network = None if not network else netns.Homes(count, behind) if behind else netns.Network(count)
         self.figures = []
         secret = os.path.join(self.directory, "secret")
         with open(secret, "w") as f:
@@ -161,9 +162,10 @@ class Cluster:
         self.hosts = []
         ports = [7400] * count + [7480] * count if network else free_ports(2 * count)
         address = self.network.address if network else lambda _: "127.0.0.1"
-        peers = ",".join(f"{address(i)}:{ports[i]}" for i in range(min(count, 3)))
+        public = [i for i in range(count) if not behind or i not in self.network.home]
+        peers = ",".join(f"{address(i)}:{ports[i]}" for i in public[:3])
         for i in range(count):
-            merged = {**MODEL, "node.listen": f"{address(i)}:{ports[i]}", "node.http": f"127.0.0.1:{ports[count + i]}",
+            merged = {**MODEL, "node.listen": f"{address(i) if i in public else '0.0.0.0'}:{ports[i]}", "node.http": f"127.0.0.1:{ports[count + i]}",
                       "peers": peers, "cluster.secret_file": secret, "node.start_members": count, "data.shard": i,
                       "data.shards": count}
             merged.update({key.replace("__", "."): value for key, value in settings.items()})

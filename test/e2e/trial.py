@@ -77,9 +77,9 @@ class Life:
 
 
 class Trial(Cluster):
-    def __init__(self, count, rate=None, mode="sync", network=True, disk=False, **settings):
+    def __init__(self, count, rate=None, mode="sync", network=True, disk=False, behind=None, **settings):
         job = {**JOB, "average.mode": mode, **{k.replace("__", "."): v for k, v in settings.items()}}
-        super().__init__(count, network, disk, **{k.replace(".", "__"): v for k, v in job.items()})
+        super().__init__(count, network, disk, behind, **{k.replace(".", "__"): v for k, v in job.items()})
         self.mode, self.settings = mode, job
         self.rounds = int(job["train.steps"]) // int(job["average.local_steps"])
         self.spans = {h: [] for h in self.hosts}
