@@ -19,12 +19,14 @@ struct gossip_links_target call_member(const struct peer *peer)
 
 struct gossip_links_target call_look_target(const struct peer *peer)
 {
-    return (struct gossip_links_target){.entry = GOSSIP_NO_ENTRY, .peer = peer->id, .direct = true};
+    const bool stuck = peer->active && peer->active->stuck; // any other way is better
+    return (struct gossip_links_target){
+        .entry = GOSSIP_NO_ENTRY, .peer = peer->id, .direct = !stuck, .small = stuck};
 }
 
 static bool is_look(const struct gossip_links_target *target)
 {
-    return !is_entry(target) && target->direct;
+    return !is_entry(target) && (target->direct || target->small);
 }
 
 static struct gossip_links_target entry_target(size_t entry)
@@ -162,6 +164,8 @@ void call_hold(struct gossip_links *links, const struct gossip_links_target *tar
 static uint64_t longest_look_pause(const struct peer *peer)
 {
     BASE_ASSERT(peer->active);
+    if (peer->active->stuck)
+        return GOSSIP_LINKS_PAUSE_MEMBER_NS;
     return peer->active->relayed ? GOSSIP_LINKS_DIRECT_MAX_NS : GOSSIP_LINKS_BACK_NS;
 }
 
@@ -260,6 +264,14 @@ static void turn_over(struct gossip_links *links, const struct gossip_links_targ
     }
 }
 
+// After which another call begins beside this one.
+static uint64_t patience_ns(const struct gossip_links_target *target, const struct call *call)
+{
+    if (target->small)
+        return GOSSIP_LINKS_CALL_STUCK_NS;
+    return call->tried < call->addresses ? GOSSIP_LINKS_CALL_NEXT_NS : GOSSIP_LINKS_CALL_LONELY_NS;
+}
+
 static void call_next_address(struct gossip_links *links, const struct gossip_links_target *target,
                               struct call *call)
 {
@@ -280,9 +292,7 @@ static void call_next_address(struct gossip_links *links, const struct gossip_li
     if (call->links++ == 0)
         call->oldest = link->handle;
     become(links, target, call, CALL_UNDER_WAY);
-    wait_until(links, call,
-               links->now_ns +
-                   (call->tried < call->addresses ? GOSSIP_LINKS_CALL_NEXT_NS : GOSSIP_LINKS_CALL_LONELY_NS));
+    wait_until(links, call, links->now_ns + patience_ns(target, call));
     links->totals.called++;
     struct gossip_links_action *action = links_act(links, GOSSIP_LINKS_CALL);
     action->target = *target;
@@ -332,12 +342,18 @@ void call_failed(struct gossip_links *links, const struct link *link, struct cal
 
 // A call to a wrong or filtered address takes its whole time, so it does not delay the one to the next
 // address. A node without any link does not wait for the end of the last call to an entry, either: TCP
-// repeats a lost attempt after one second, three, seven. The links of these calls stay, and may still
-// succeed.
+// repeats a lost attempt after one second, three, seven. Nor does the call of a member whose link is stuck:
+// the way over a relay may work a moment later. The links of these calls stay, and may still succeed.
 static bool may_overlap(const struct gossip_links *links, const struct gossip_links_target *target,
                         const struct call *call)
 {
-    return call->tried < call->addresses || (is_entry(target) && links->totals.active == 0);
+    const bool urgent = is_entry(target) ? links->totals.active == 0 : target->small;
+    return call->tried < call->addresses || urgent;
+}
+
+static bool has_looks(const struct link *active)
+{
+    return !active->caller || active->relayed || active->stuck;
 }
 
 // The peer goes to the end of the list, so that each has its turn if more looks are due than may be under
@@ -346,6 +362,10 @@ static void look_now(struct gossip_links *links, const struct gossip_links_targe
 {
     struct peer *peer = links_peer(links, &target->peer);
     BASE_ASSERT(peer->active && call == &peer->look);
+    if (!has_looks(peer->active)) { // it is no longer stuck
+        call_idle(links, target, call);
+        return;
+    }
     if (links->n_looks == GOSSIP_LINKS_LOOKS)
         return;
     TAILQ_REMOVE(&links->peers, peer, all);
@@ -383,8 +403,7 @@ void call_look(struct gossip_links *links, struct peer *peer)
     const struct link *active = peer->active;
     const struct gossip_links_target target = call_look_target(peer);
     BASE_ASSERT(active);
-    if (peer->look.state != CALL_IDLE || !links->started || links->leaving ||
-        (active->caller && !active->relayed))
+    if (peer->look.state != CALL_IDLE || !links->started || links->leaving || !has_looks(active))
         return;
     peer->look.pause_ns = active->relayed ? GOSSIP_LINKS_DIRECT_MIN_NS : GOSSIP_LINKS_BACK_NS;
     call_again(links, &target, &peer->look,
@@ -402,6 +421,18 @@ void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t wit
     const uint64_t due_ns = links->now_ns + random_below(links, within_ns + 1);
     if (look->state == CALL_PAUSED && due_ns < look->due_ns)
         wait_until(links, look, due_ns);
+}
+
+void call_stuck(struct gossip_links *links, struct peer *peer)
+{
+    const struct gossip_links_target target = call_look_target(peer);
+    struct call *look = &peer->look;
+    BASE_ASSERT(peer->active && peer->active->stuck);
+    if (!links->started || links->leaving || (look->state != CALL_IDLE && look->state != CALL_PAUSED))
+        return; // a call is under way
+    look->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
+    become(links, &target, look, CALL_PAUSED);
+    wait_until(links, look, links->now_ns);
 }
 
 // -- after a link

@@ -187,6 +187,17 @@ static void stalled(struct gossip_links *links, struct link *link, bool on)
     links_due(links, pair_due(links, link));
 }
 
+// Before anything else, it is called again: the new link takes over.
+static void stuck(struct gossip_links *links, struct link *link, bool on)
+{
+    if (link->state != GOSSIP_LINK_ACTIVE)
+        return;
+    BASE_ASSERT(link->peer->active == link);
+    link->stuck = on;
+    if (on)
+        call_stuck(links, link->peer);
+}
+
 static bool is_missing(const struct gossip_links *links, const struct peer *peer, uint64_t now_ns)
 {
     return peer->wanted && peer->alive && !peer->active && !links->leaving &&
@@ -292,6 +303,9 @@ static void on_link(struct gossip_links *links, struct link *link, const struct 
         break;
     case GOSSIP_LINKS_ENDED:
         pair_ended(links, link, event->end);
+        break;
+    case GOSSIP_LINKS_STUCK:
+        stuck(links, link, event->on);
         break;
     default:
         stalled(links, link, event->on);

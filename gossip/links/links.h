@@ -51,16 +51,18 @@
 #define GOSSIP_LINKS_RELAYED   64u  // relayed connections that are accepted and not active
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
-#define GOSSIP_LINKS_CALL_NS      5000000000ull  // connection and handshake of a call by this node
-#define GOSSIP_LINKS_CALL_NEXT_NS 1000000000ull  // a call this old delays none to the next address
-#define GOSSIP_LINKS_ANSWERED_NS  1000000000ull  // an ANSWERED link is spared this long at one host's limit
-#define GOSSIP_LINKS_GREETING_NS  10000000000ull // from the proof of identity to the greeting
-#define GOSSIP_LINKS_CANDIDATE_NS 3000000000ull  // how long a silent older link delays a new one
-#define GOSSIP_LINKS_LATE_NS      500000000ull   // a TIMER this late: the process was suspended
-#define GOSSIP_LINKS_IDLE_NS      10000000000ull // an unwanted link without traffic ends after this time
-#define GOSSIP_LINKS_GONE_NS      3000000000ull // the same for a link to a member that has left: it has flushed
-#define GOSSIP_LINKS_PACKET_NS    10000000000ull // how long a packet waits for a link
-#define GOSSIP_LINKS_RESOLVE_NS   30000000000ull // how long to wait for addresses
+#define GOSSIP_LINKS_CALL_NS       5000000000ull  // connection and handshake of a call by this node
+#define GOSSIP_LINKS_CALL_NEXT_NS  1000000000ull  // a call this old delays none to the next address
+#define GOSSIP_LINKS_CALL_STUCK_NS 250000000ull   // the same for a member whose link is stuck, as in RFC 8305
+#define GOSSIP_LINKS_ANSWERED_NS   1000000000ull  // an ANSWERED link is spared this long at one host's limit
+#define GOSSIP_LINKS_GREETING_NS   10000000000ull // from the proof of identity to the greeting
+#define GOSSIP_LINKS_CANDIDATE_NS  3000000000ull  // how long a silent older link delays a new one
+#define GOSSIP_LINKS_AGAIN_NS      500000000ull // the same, if both are of one process: it has given up the older
+#define GOSSIP_LINKS_LATE_NS       500000000ull   // a TIMER this late: the process was suspended
+#define GOSSIP_LINKS_IDLE_NS       10000000000ull // an unwanted link without traffic ends after this time
+#define GOSSIP_LINKS_GONE_NS       3000000000ull // the same for a link to a member that has left: it has flushed
+#define GOSSIP_LINKS_PACKET_NS     10000000000ull // how long a packet waits for a link
+#define GOSSIP_LINKS_RESOLVE_NS    30000000000ull // how long to wait for addresses
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
 // longest pause does not reset the pauses.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
@@ -145,6 +147,7 @@ struct gossip_links_target { // the callee: an entry of the peer list, or a memb
     size_t entry;            // GOSSIP_NO_ENTRY: the member `peer`
     struct gossip_id peer;
     bool direct; // of a member: only its addresses that are no relays, for a look
+    bool small;  // of a member whose link is stuck: the new one sends and receives small packets only
 };
 
 enum gossip_link_end {  // what the other host has shown about its process
@@ -167,6 +170,7 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is accepted
     GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, also after a CLOSE
     GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
+    GOSSIP_LINKS_STUCK,         // what this node sends on `link` does not arrive (`on`), or does again
     GOSSIP_LINKS_PACKET,        // bytes[count] for `peer`, by any link, present or future
     GOSSIP_LINKS_MEMBER,        // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
     GOSSIP_LINKS_HURRY,         // addresses of `peer`, or the relays to it, have changed: call, look soon

@@ -61,6 +61,7 @@ struct link {
     enum gossip_link_state state;
     bool caller, relayed, half_open, answered, self, stalled;
     bool spared; // CANDIDATE: it has waited once more, because this process was suspended
+    bool stuck;  // ACTIVE: what this node sends does not arrive
     struct gossip_links_target target; // of a call of this node
     uint64_t host;                     // of an accepted connection
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
@@ -145,6 +146,7 @@ void call_failed(struct gossip_links *links, const struct link *link, struct cal
 void call_timer(struct gossip_links *links, const struct gossip_links_target *target, struct call *call);
 void call_look(struct gossip_links *links, struct peer *peer); // whose link is now active
 void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns);
+void call_stuck(struct gossip_links *links, struct peer *peer);            // whose link is stuck
 void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers the member
 void call_entries_hurry(struct gossip_links *links);
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);

@@ -11,6 +11,14 @@ static bool may_idle(const struct link *link)
     return !link->peer->wanted && !link->stalled;
 }
 
+// A process that has a link calls once more only if it has given that link up, or is looking for a direct
+// one.
+static bool calls_again(const struct link *link)
+{
+    return link->state == GOSSIP_LINK_CANDIDATE && !link->caller && !link->relayed &&
+           link->instance_id == link->peer->active->instance_id;
+}
+
 uint64_t pair_due(const struct gossip_links *links, const struct link *link)
 {
     static const uint64_t patience_ns[] = {[GOSSIP_LINK_ACCEPTED] = LIMIT_HANDSHAKE_NS,
@@ -20,6 +28,7 @@ uint64_t pair_due(const struct gossip_links *links, const struct link *link)
     if (link->state == GOSSIP_LINK_CLOSING || (active && !may_idle(link)))
         return UINT64_MAX;
     uint64_t limit_ns = active                               ? idle_ns(link->peer)
+                        : calls_again(link)                  ? GOSSIP_LINKS_AGAIN_NS
                         : link->state == GOSSIP_LINK_CALLING ? links->options.call_ns
                                                              : patience_ns[link->state];
     uint64_t since_ns = active ? link->used_ns : link->state_ns;
@@ -102,7 +111,7 @@ static bool improves(const struct link *link)
 {
     const struct link *active = link->peer->active;
     BASE_ASSERT(active != link);
-    return active && active->relayed && !link->relayed;
+    return active && (active->stuck || (active->relayed && !link->relayed));
 }
 
 static void replace(struct gossip_links *links, struct link *old)

@@ -8,6 +8,7 @@
 #define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
 #define FAR_TURNS       5u // a member out of reach is probed in one of this many turns
+#define MAPPING_NS      (20 * SECOND_NS) // most routers keep the way of datagrams open for 30 s
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {
@@ -333,6 +334,22 @@ static struct member *next_in_turn(struct gossip_membership *m)
     return NULL;
 }
 
+// The way of datagrams from the relays of this node stays open. With many members a turn takes too long.
+static struct member *relay_due(const struct gossip_membership *m)
+{
+    const struct gossip_record *self = &m->self->record;
+    BASE_ASSERT(self->n_relays <= GOSSIP_RECORD_RELAYS);
+    for (size_t i = 0; i < m->n_order && self->n_relays > 0; i++) {
+        struct member *x = m->order[i];
+        const uint64_t beginning = gossip_id_beginning(&x->record.id);
+        const bool named =
+            beginning == self->relays[0] || (self->n_relays > 1 && beginning == self->relays[1]);
+        if (named && member_is_here(x) && m->now_ns - x->ping_ns >= MAPPING_NS)
+            return x;
+    }
+    return NULL;
+}
+
 // A suspector probes the suspect again in each period, because an answer withdraws the suspicion. So does a
 // node that has not suspected it but has become a successor, because those before it are suspected
 // themselves: in a partition most of the first four are on the other side.
@@ -380,7 +397,9 @@ void member_probe_timer(struct gossip_membership *m)
     if (m->now_ns < m->probe_ns)
         return;
     m->probe_ns = m->now_ns + (1 + m->health) * larger(m->profile.period_ns, m->timing.mean_ns);
-    struct member *x = m->self->record.n_addresses > 0 ? next_in_turn(m) : NULL;
+    struct member *x = relay_due(m);
+    if (!x && m->self->record.n_addresses > 0)
+        x = next_in_turn(m);
     if (x)
         member_probe_start(m, x, true);
     look_again(m);

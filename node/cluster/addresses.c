@@ -10,61 +10,6 @@
 
 #define INTERFACES_NS (2 * NODE_SECOND_NS) // between two looks at the interfaces
 
-// -- from the configuration
-
-// Debian and Ubuntu write a host's own name into its /etc/hosts as 127.0.1.1. Others who are told that
-// address call themselves. A number, or localhost, is meant as it is.
-static bool is_own_name(const char *host, const struct gossip_address *addresses, size_t count)
-{
-    bool near = !node_address_is_loopback(host);
-    for (size_t i = 0; i < count; i++)
-        near = near && gossip_address_is_near(&addresses[i]);
-    return near;
-}
-
-static void tell_advertised(const struct gossip_address *addresses, size_t count, const char *advertise)
-{
-    char text[NODE_ADDRESS_TEXT];
-    struct node_address address;
-    node_address_of(&addresses[0], &address);
-    node_address_text(&address, text);
-    if (strcmp(text, advertise) != 0)
-        base_log(BASE_LOG_INFO, "advertise", "node.advertise: %s is %s%s", advertise, text,
-                 count > 1 ? ", and others" : "");
-}
-
-static enum base_error find_advertised(struct node_cluster *cluster, const char *advertise,
-                                       struct base_reason *why)
-{
-    struct node_resolution r = {0};
-    struct gossip_address found[LIMIT_ADDRESSES];
-    size_t count = 0;
-    char text[NODE_ADDRESS_TEXT];
-    enum base_error error = node_address_parse(advertise, r.host, &r.port, why);
-    if (error)
-        return base_fail_context(why, error, "node.advertise");
-    node_resolve_now(&r);
-    for (size_t i = 0; i < r.count && count < LIMIT_ADDRESSES; i++)
-        count += node_address_tell(&r.addresses[i], &found[count]);
-    if (count == 0)
-        return base_fail(why, BASE_EIO, "node.advertise: %s cannot be resolved (%s)", advertise, r.problem);
-    cluster->told_port = r.port ? r.port : cluster->port;
-    for (size_t i = 0; i < count; i++)
-        found[i].port = cluster->told_port;
-    if (!is_own_name(r.host, found, count)) {
-        tell_advertised(found, count, advertise);
-        gossip_reach_give(cluster->reach, found, count);
-        return BASE_OK;
-    }
-    node_address_text(&r.addresses[0], text);
-    base_log(
-        BASE_LOG_WARN, "advertise",
-        "node.advertise: %s is %s on this host (see /etc/hosts), where others would reach themselves; this node "
-        "tells the addresses of its links instead, with port %u. Give a number, or a name that is right here, too",
-        advertise, text, (unsigned)cluster->told_port);
-    return BASE_OK;
-}
-
 // -- what is found out
 
 static void take_interfaces(struct node_cluster *cluster, uint64_t now_ns)
@@ -94,7 +39,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
     cluster->told_port = cluster->port;
     take_interfaces(cluster, node_clock_ns());
     if (advertise[0] != 0) {
-        enum base_error error = find_advertised(cluster, advertise, why);
+        enum base_error error = node_cluster_advertise(cluster, why);
         if (error)
             return error;
     }
@@ -209,6 +154,7 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
     const uint64_t now_ns = node_clock_ns();
     if (now_ns - cluster->interfaces_ns >= INTERFACES_NS)
         take_interfaces(cluster, now_ns);
+    node_cluster_advertise_again(cluster, now_ns);
     follow_addresses(cluster, now_ns);
     const enum gossip_reach_state state = gossip_reach_state(cluster->reach, now_ns);
     if (state == cluster->reached)

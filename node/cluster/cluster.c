@@ -138,6 +138,7 @@ void node_cluster_destroy(struct node_cluster *cluster)
         event_free(cluster->timer);
     node_udp_destroy(cluster->udp);
     node_endpoints_destroy(cluster->endpoints);
+    node_resolver_destroy(cluster->named.resolver);
     gossip_reach_destroy(cluster->reach);
     gossip_control_destroy(cluster->control);
     node_peers_destroy(cluster->peers);

@@ -1,6 +1,6 @@
 // What node/cluster/step.c (events into membership), act.c (what follows from them), wires.c (sockets),
-// addresses.c (how others reach this node), tell.c (reports to people and tools) and cluster.c (making,
-// requests of the owner) share. Included nowhere else.
+// addresses.c (how others reach this node), advertise.c (the addresses that the configuration names), tell.c
+// (reports to people and tools) and cluster.c (making, requests of the owner) share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
@@ -29,6 +29,13 @@ struct node_cluster {
     uint16_t port, told_port;        // of the listener; in the addresses
     struct gossip_address told[LIMIT_ADDRESSES];
     size_t n_told;
+    struct {                                              // node.advertise
+        struct node_resolver *resolver;                   // NULL: it is a number, or not configured
+        struct gossip_address addresses[LIMIT_ADDRESSES]; // in use
+        size_t count;
+        uint64_t asked_ns;
+        bool failed; // and the log has said so
+    } named;
 };
 
 // step.c. One event of membership; its actions wait for node_cluster_next, and all earlier ones were taken.
@@ -50,6 +57,10 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
 void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_event *link);
 void node_cluster_called(struct node_cluster *cluster, const struct node_peers_event *link);
 void node_cluster_follow_reach(struct node_cluster *cluster); // now and then: time changes the verdict
+
+// advertise.c
+enum base_error node_cluster_advertise(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
+void node_cluster_advertise_again(struct node_cluster *cluster, uint64_t now_ns); // now and then
 
 // tell.c
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);

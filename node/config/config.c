@@ -70,9 +70,11 @@ static const struct node_key keys[] = {
         "node.http", node.http, "127.0.0.1:7480",
         "Address and port of /status, /metrics, /healthz, /livez and the web page. There is no password, so keep it "
         "on loopback. Empty: none."),
-    TEXT("node.advertise", node.advertise, "",
-         "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
-         "that is every interface, the addresses from which this node connects to its peers."),
+    TEXT(
+        "node.advertise", node.advertise, "",
+        "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
+        "that is every interface, the addresses from which this node connects to its peers. A name is resolved "
+        "again every minute."),
     REAL_OR("node.relay", node.relay, "off", "1e9", 1000, 1e12,
             "Bytes per second that this node forwards between members that cannot call each other, if others "
             "can call it. The relay cannot read what it forwards. off: it forwards nothing."),

@@ -29,6 +29,13 @@ bool node_link_is_connecting(const struct node_link *link)
     return link->connecting;
 }
 
+bool node_link_is_stuck(struct node_link *link, uint64_t now_ns)
+{
+    struct node_delivery_sample sample;
+    return is_usable(link) && !link->stalled && node_delivery_sample(link->socket, &sample) &&
+           node_delivery_look(&link->delivery, now_ns, &sample);
+}
+
 struct node_link_traffic node_link_traffic(const struct node_link *link)
 {
     struct node_link_traffic sum = link->traffic, more = {0};
@@ -39,10 +46,11 @@ struct node_link_traffic node_link_traffic(const struct node_link *link)
     return sum;
 }
 
-// Small messages must not wait for more, and a vanished host must not look alive for hours.
+// Small messages must not wait for more, and a vanished host must not look alive for hours. An idle
+// connection that a router has forgotten must be noticed (delivery.h).
 static void tune(int socket)
 {
-    int on = 1, idle = 6, interval = 2, count = 3, silence = SILENCE_MS, unsent = UNSENT_BYTES;
+    int on = 1, idle = 2, interval = 1, count = 3, silence = SILENCE_MS, unsent = UNSENT_BYTES;
     (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);

@@ -84,6 +84,8 @@ enum node_link_end {
 enum node_link_end node_link_end(const struct node_link *link);
 bool node_link_address(const struct node_link *link, struct node_address *own); // of this end
 bool node_link_peer_address(const struct node_link *link, struct node_address *theirs);
+// A look, several times a second: nothing that is sent on it arrives (delivery.h).
+bool node_link_is_stuck(struct node_link *link, uint64_t now_ns);
 struct node_link_traffic node_link_traffic(const struct node_link *link);
 bool node_link_path(const struct node_link *link, struct node_path *path); // false: not over TCP
 

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "node/net/connection.h"
+#include "node/net/delivery.h"
 #include "node/net/stream.h"
 #include <event2/event.h>
 
@@ -19,6 +20,7 @@ struct node_link {
     struct node_streams *streams;
     struct node_stream *stream; // from then on
     size_t out_limit, ahead;
+    struct node_delivery delivery;
     struct event *readable, *writable, *timeout, *closing;
     enum base_error end_code;
     enum node_link_end end;

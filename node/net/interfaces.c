@@ -50,6 +50,42 @@ static bool is_same_host(const struct node_address *a, const struct node_address
                : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
+static bool bits_agree(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t count)
+{
+    bool agree = true;
+    for (size_t i = 0; i < count && agree; i++)
+        agree = ((a[i] ^ b[i]) & mask[i]) == 0;
+    return agree;
+}
+
+static bool is_in_net_of(const struct ifaddrs *i, const struct node_address *address)
+{
+    const struct sockaddr *own = i->ifa_addr, *mask = i->ifa_netmask,
+                          *to = (const struct sockaddr *)&address->storage;
+    if (!own || !mask || !(i->ifa_flags & IFF_UP) || own->sa_family != to->sa_family)
+        return false;
+    if (own->sa_family == AF_INET)
+        return bits_agree((const uint8_t *)&((const struct sockaddr_in *)own)->sin_addr,
+                          (const uint8_t *)&((const struct sockaddr_in *)to)->sin_addr,
+                          (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr, 4);
+    return own->sa_family == AF_INET6 &&
+           bits_agree(((const struct sockaddr_in6 *)own)->sin6_addr.s6_addr,
+                      ((const struct sockaddr_in6 *)to)->sin6_addr.s6_addr,
+                      ((const struct sockaddr_in6 *)mask)->sin6_addr.s6_addr, 16);
+}
+
+bool node_address_is_neighbour(const struct node_address *address)
+{
+    struct ifaddrs *all = NULL;
+    bool found = node_address_loops(address);
+    if (found || getifaddrs(&all) != 0)
+        return found;
+    for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+        found = is_in_net_of(i, address);
+    freeifaddrs(all);
+    return found;
+}
+
 bool node_address_is_own(const struct node_address *address)
 {
     struct node_address own[INTERFACES];

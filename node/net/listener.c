@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,9 +142,13 @@ static int bind_one(const struct node_address *address)
     return s;
 }
 
-static int call_socket(const struct node_address *to)
+static int call_socket(const struct node_address *to, bool small)
 {
-    return socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int segment = NODE_SMALL_SEGMENT;
+    const int s = socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s >= 0 && (small || !node_address_is_neighbour(to)))
+        (void)setsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
+    return s;
 }
 
 // From the port of the listener at any of this host's addresses. A call to this host itself does not leave
@@ -174,9 +179,9 @@ static int connects(int s, const struct node_address *to)
     return -1;
 }
 
-int node_listener_call(int listener, const struct node_address *to)
+int node_listener_call(int listener, const struct node_address *to, bool small)
 {
-    int s = call_socket(to);
+    int s = call_socket(to, small);
     if (s >= 0 && leaves_from(node_listener_port(listener), s, to)) {
         s = connects(s, to);
         if (s >= 0 || errno != EADDRNOTAVAIL) // the kernel still remembers an earlier such connection
@@ -184,7 +189,7 @@ int node_listener_call(int listener, const struct node_address *to)
     } else if (s >= 0) {
         close(s); // it may be bound
     }
-    return connects(call_socket(to), to);
+    return connects(call_socket(to, small), to);
 }
 
 enum base_error node_listener_bind(const char *key, const char *text, int *socket, struct base_reason *why)

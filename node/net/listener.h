@@ -28,8 +28,10 @@ enum base_error node_listener_bind(const char *key, const char *text, int *socke
                                    struct base_reason *why) BASE_CHECK;
 // A socket that connects to `to`, non-blocking; -1: errno says why. It leaves from the port of the listener
 // (-1: from any) if that is possible: a router then gives this port one address outside, at which others can
-// be called back.
-int node_listener_call(int listener, const struct node_address *to);
+// be called back. `small`: to another host, both ends send segments of at most NODE_SMALL_SEGMENT bytes;
+// behind a router they always do. Many paths swallow larger packets without a word.
+#define NODE_SMALL_SEGMENT 1160 // with its headers less than 1280, the least that IPv6 allows for a path
+int node_listener_call(int listener, const struct node_address *to, bool small);
 uint16_t node_listener_port(int socket);
 bool node_listener_is_loopback(int socket); // for any name that it was bound by
 

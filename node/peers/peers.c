@@ -30,8 +30,24 @@ static void timer_now(evutil_socket_t s, short what, void *argument)
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER});
 }
 
+// Not relayed links: the links to their relays are looked at.
+static void look_at_link(struct peer_link *link, uint64_t now_ns)
+{
+    const bool stuck = link->active && !link->relayed && node_link_is_stuck(link->link, now_ns);
+    if (stuck == link->stuck)
+        return;
+    link->stuck = stuck;
+    if (stuck)
+        peer_tell_stuck(link);
+    node_peers_say_later(link->peers, (struct gossip_links_event){
+                                          .kind = GOSSIP_LINKS_STUCK, .link = link->handle, .on = stuck});
+}
+
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns)
 {
+    struct peer_link *link;
+    LIST_FOREACH(link, &peers->links, others)
+        look_at_link(link, now_ns);
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER, .now_ns = now_ns});
 }
 

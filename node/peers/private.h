@@ -23,6 +23,7 @@ struct peer_link {
     uint64_t stream;      // 0: none
     struct gossip_id via; //
     bool caller, authenticated, active, was_active;
+    bool stuck;                        // what this node sends does not arrive
     struct gossip_links_target target; // of a caller
     struct gossip_id id;               // authenticated
     struct gossip_protocols protocols; // spoken by the other end; authenticated
@@ -101,6 +102,7 @@ struct node_peers {
 // tell.c
 void peer_tell_unresolved(struct node_peers *peers, size_t entry, const char *problem);
 void peer_tell_up(struct peer_link *link);
+void peer_tell_stuck(struct peer_link *link);
 void peer_tell_close(struct peer_link *link, const struct gossip_links_action *action); // sets link->closing
 void peer_tell_end(struct peer_link *link, enum base_error error, const char *why);
 void peer_tell_turned_away(struct node_peers *peers, const char *from); // closed over a limit

@@ -73,6 +73,15 @@ void peer_tell_up(struct peer_link *link)
             link->address, link->name);
 }
 
+void peer_tell_stuck(struct peer_link *link)
+{
+    log_bounded(
+        link->peers, BASE_LOG_WARN, "link_stuck",
+        "%s at %s: what this node sends does not arrive any more; it is called again. Has a router been "
+        "started anew, or an address changed?",
+        link->name, link->address);
+}
+
 // Both ends call repeatedly, and each call is refused, by this end or by the other: each cause is
 // reported once, and again after a while.
 static bool is_told(struct node_peers *peers, const struct gossip_id *id, const char *why)

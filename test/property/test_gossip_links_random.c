@@ -61,6 +61,16 @@ static void change_relay(struct links_net *net, size_t a, size_t b)
         links_net_relay_dies(net, a, b);
 }
 
+static void change_stuck(struct links_net *net, size_t a, size_t b, bool stuck)
+{
+    struct gossip_links_event event = {.kind = GOSSIP_LINKS_STUCK, .on = stuck};
+    if (!net->room[a].links)
+        return;
+    event.link = gossip_links_active(net->room[a].links, &net->room[b].id, NULL);
+    if (event.link)
+        links_net_say(net, a, &event);
+}
+
 static void disturb(struct links_net *net)
 {
     size_t a = any(net), b = any(net);
@@ -69,7 +79,7 @@ static void disturb(struct links_net *net)
         .kind = GOSSIP_LINKS_PACKET, .peer = net->room[b].id, .bytes = bytes, .count = sizeof bytes};
     if (a == b)
         return;
-    switch (base_rng_below(&net->rng, 13)) {
+    switch (base_rng_below(&net->rng, 15)) {
     case 0:
         if (net->room[a].links)
             links_net_kill(net, a, chance(net, 2));
@@ -101,6 +111,10 @@ static void disturb(struct links_net *net)
     case 8:
         links_net_relay_dies(net, a, b);
         break;
+    case 9:
+    case 10:
+        change_stuck(net, a, b, !chance(net, 3));
+        break;
     default:
         links_net_send(net, a, b);
         break;
@@ -114,6 +128,7 @@ static void heal(struct links_net *net)
             links_net_start(net, a);
         for (size_t b = 0; b < net->rooms; b++) {
             net->cut[a][b] = false;
+            change_stuck(net, a, b, false);
             if (chance(net, 8))
                 net->path[a][b] = LINKS_NET_OPEN; // a direct path appears
             if (a != b && !net->room[a].alive[b])

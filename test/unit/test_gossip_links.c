@@ -58,7 +58,7 @@ static void an_older_link_that_works_stays(void **state)
     gossip_links_bind(w.links, old, &w);
     greet_with_life(fresh, 1);
     assert_int_equal(w.actions, 0); // the new link waits
-    w.now_ns += 2900 * MS;
+    w.now_ns += GOSSIP_LINKS_AGAIN_NS - MS;
     SAY(GOSSIP_LINKS_TIMER);
     SAY(GOSSIP_LINKS_MESSAGE, .link = old);
     assert_int_equal(need(GOSSIP_LINKS_DELIVER)->link, old);
@@ -71,7 +71,7 @@ static void a_silent_older_link_gives_way_after_three_seconds(void **state)
 {
     (void)state;
     uint64_t old = accept_active(HIGH), fresh = accept_authenticated(HIGH, true), begin_ns = w.now_ns;
-    greet_with_life(fresh, 1);
+    greet_with_life(fresh, 2); // another process
     assert_int_equal(until(GOSSIP_LINKS_UP, 4 * S) - begin_ns, GOSSIP_LINKS_CANDIDATE_NS);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
     assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);

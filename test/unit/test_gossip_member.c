@@ -38,6 +38,28 @@ static void each_node_asks_one_member_a_period(void **s)
     member_net_destroy(&net);
 }
 
+// Routers forget the way of datagrams after 30 s.
+static void a_node_pings_its_relays_in_time(void **s)
+{
+    const struct gossip_id *relay[2];
+    uint64_t named[2];
+    (void)s;
+    begin(MEMBER_NET_MAX);
+    for (size_t i = 0; i < 2; i++) {
+        relay[i] = &net.nodes[7 * i + 1].identity.id;
+        named[i] = gossip_id_beginning(relay[i]);
+    }
+    gossip_membership_ways(net.nodes[0].membership, 0, named, 2);
+    member_net_run(&net, 30 * SECOND);
+    for (int second = 0; second < 90; second++) {
+        member_net_run(&net, SECOND);
+        for (size_t i = 0; i < 2; i++)
+            assert_in_range(net.now_ns - member_find(net.nodes[0].membership, relay[i])->ping_ns, 0,
+                            22 * SECOND);
+    }
+    member_net_destroy(&net);
+}
+
 static void all_members_know_the_group_of_each(void **s)
 {
     (void)s;
@@ -539,6 +561,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_living_entry_of_the_peer_list_is_enough),
         cmocka_unit_test(each_node_asks_one_member_a_period),
+        cmocka_unit_test(a_node_pings_its_relays_in_time),
         cmocka_unit_test(all_members_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
         cmocka_unit_test(all_members_know_the_progress_of_each),

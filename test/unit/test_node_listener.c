@@ -1,6 +1,8 @@
 // Where a port is bound, and for which address a connection is counted.
+#include "node/net/interfaces.h"
 #include "node/net/listener.h"
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,10 +11,9 @@
 
 #include <cmocka.h>
 
-static void counted(const char *text, const char *expected)
+static struct node_address address_of(const char *text)
 {
     struct node_address a = {0};
-    char host[NODE_ADDRESS_TEXT];
     if (strchr(text, ':')) {
         struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&a.storage;
         a.bytes = sizeof *v6;
@@ -26,6 +27,13 @@ static void counted(const char *text, const char *expected)
         v4->sin_port = htons(7400);
         assert_int_equal(inet_pton(AF_INET, text, &v4->sin_addr), 1);
     }
+    return a;
+}
+
+static void counted(const char *text, const char *expected)
+{
+    const struct node_address a = address_of(text);
+    char host[NODE_ADDRESS_TEXT];
     node_listener_host(&a, host);
     assert_string_equal(host, expected);
 }
@@ -84,12 +92,62 @@ static void a_failed_bind_says_what_to_do(void **state)
     close(first);
 }
 
+static void is_neighbour(const char *text, bool expected)
+{
+    const struct node_address a = address_of(text);
+    assert_int_equal(node_address_is_neighbour(&a), expected);
+}
+
+static void addresses_behind_a_router_are_no_neighbours(void **state)
+{
+    (void)state;
+    is_neighbour("127.0.0.1", true);
+    is_neighbour("127.8.9.10", true);
+    is_neighbour("::1", true);
+    is_neighbour("240.0.0.1", false); // no host has one of these
+    is_neighbour("2001:db8::1", false);
+}
+
+// The largest segment that each end of a call may send.
+static void segments(bool small, int most[2])
+{
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct node_address there = address_of("127.0.0.1");
+    ((struct sockaddr_in *)&there.storage)->sin_port = 0;
+    assert_int_equal(bind(listener, (struct sockaddr *)&there.storage, there.bytes), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_true(node_address_bound(listener, &there));
+    const int call = node_listener_call(-1, &there, small), accepted = accept(listener, NULL, NULL);
+    const int ends[] = {call, accepted};
+    for (size_t i = 0; i < 2; i++) {
+        socklen_t size = sizeof most[i];
+        assert_true(ends[i] >= 0);
+        assert_int_equal(getsockopt(ends[i], IPPROTO_TCP, TCP_MAXSEG, &most[i], &size), 0);
+        close(ends[i]);
+    }
+    close(listener);
+}
+
+static void a_small_call_is_small_in_both_directions(void **state)
+{
+    int large[2], small[2];
+    (void)state;
+    segments(false, large);
+    segments(true, small);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(large[i] > 4000); // this host's own network may have jumbo frames
+        assert_in_range(small[i], 1000, NODE_SMALL_SEGMENT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_ipv6_network_counts_as_one_address),
         cmocka_unit_test(loopback_is_decided_by_the_address_not_by_the_name),
         cmocka_unit_test(a_failed_bind_says_what_to_do),
+        cmocka_unit_test(addresses_behind_a_router_are_no_neighbours),
+        cmocka_unit_test(a_small_call_is_small_in_both_directions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
