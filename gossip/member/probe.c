@@ -7,7 +7,7 @@
 
 #define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
-#define FAR_TURNS       5u // a member out of reach is probed in one of this many turns
+#define FAR_TURNS       5u               // a member out of reach is probed in one of this many turns
 #define MAPPING_NS      (20 * SECOND_NS) // most routers keep the way of datagrams open for 30 s
 
 static uint64_t larger(uint64_t a, uint64_t b)

@@ -75,7 +75,7 @@ static bool connects(struct call *call, const struct lab_ask_options *options, s
 {
     int error = 0;
     socklen_t bytes = sizeof error;
-    call->socket = node_listener_call(options->listener, options->address);
+    call->socket = node_listener_call(options->listener, options->address, NODE_SEGMENTS_FULL);
     if (call->socket < 0) {
         failed(asked, errno);
         return false;

@@ -142,11 +142,13 @@ static int bind_one(const struct node_address *address)
     return s;
 }
 
-static int call_socket(const struct node_address *to, bool small)
+static int call_socket(const struct node_address *to, enum node_segments segments)
 {
     const int segment = NODE_SMALL_SEGMENT;
     const int s = socket(to->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (s >= 0 && (small || !node_address_is_neighbour(to)))
+    const bool small =
+        segments == NODE_SEGMENTS_SMALL || (segments == NODE_SEGMENTS_SAFE && !node_address_is_neighbour(to));
+    if (s >= 0 && small)
         (void)setsockopt(s, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     return s;
 }
@@ -179,9 +181,9 @@ static int connects(int s, const struct node_address *to)
     return -1;
 }
 
-int node_listener_call(int listener, const struct node_address *to, bool small)
+int node_listener_call(int listener, const struct node_address *to, enum node_segments segments)
 {
-    int s = call_socket(to, small);
+    int s = call_socket(to, segments);
     if (s >= 0 && leaves_from(node_listener_port(listener), s, to)) {
         s = connects(s, to);
         if (s >= 0 || errno != EADDRNOTAVAIL) // the kernel still remembers an earlier such connection
@@ -189,7 +191,7 @@ int node_listener_call(int listener, const struct node_address *to, bool small)
     } else if (s >= 0) {
         close(s); // it may be bound
     }
-    return connects(call_socket(to, small), to);
+    return connects(call_socket(to, segments), to);
 }
 
 enum base_error node_listener_bind(const char *key, const char *text, int *socket, struct base_reason *why)

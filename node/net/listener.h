@@ -26,12 +26,14 @@ void node_listener_host(const struct node_address *from, char host[NODE_ADDRESS_
 // "host:port" to a bound socket for accept, non-blocking. BASE_EIO with the reason.
 enum base_error node_listener_bind(const char *key, const char *text, int *socket,
                                    struct base_reason *why) BASE_CHECK;
+// Many paths swallow large packets without a word. SAFE: to a host in another network both ends send segments
+// of at most NODE_SMALL_SEGMENT bytes; SMALL: to any other host; FULL: as large as the interface takes them.
+#define NODE_SMALL_SEGMENT 1160 // with its headers less than 1280, the least that IPv6 allows for a path
+enum node_segments { NODE_SEGMENTS_SAFE, NODE_SEGMENTS_SMALL, NODE_SEGMENTS_FULL };
 // A socket that connects to `to`, non-blocking; -1: errno says why. It leaves from the port of the listener
 // (-1: from any) if that is possible: a router then gives this port one address outside, at which others can
-// be called back. `small`: to another host, both ends send segments of at most NODE_SMALL_SEGMENT bytes;
-// behind a router they always do. Many paths swallow larger packets without a word.
-#define NODE_SMALL_SEGMENT 1160 // with its headers less than 1280, the least that IPv6 allows for a path
-int node_listener_call(int listener, const struct node_address *to, bool small);
+// be called back.
+int node_listener_call(int listener, const struct node_address *to, enum node_segments segments);
 uint16_t node_listener_port(int socket);
 bool node_listener_is_loopback(int socket); // for any name that it was bound by
 

@@ -149,7 +149,7 @@ static int open_way(struct node_peers *peers, const struct gossip_links_action *
         return peer_relayed_call(peers, link, &way->via, &call->target.peer);
     node_address_text(&way->address, link->address);
     return node_listener_call(finds_out(peers, &call->target) ? -1 : peers->options.listener, &way->address,
-                              call->target.small);
+                              call->target.small ? NODE_SEGMENTS_SMALL : NODE_SEGMENTS_SAFE);
 }
 
 void peer_call_open(struct node_peers *peers, const struct gossip_links_action *call)

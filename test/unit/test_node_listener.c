@@ -109,7 +109,7 @@ static void addresses_behind_a_router_are_no_neighbours(void **state)
 }
 
 // The largest segment that each end of a call may send.
-static void segments(bool small, int most[2])
+static void segments(enum node_segments kind, int most[2])
 {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct node_address there = address_of("127.0.0.1");
@@ -117,7 +117,7 @@ static void segments(bool small, int most[2])
     assert_int_equal(bind(listener, (struct sockaddr *)&there.storage, there.bytes), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_true(node_address_bound(listener, &there));
-    const int call = node_listener_call(-1, &there, small), accepted = accept(listener, NULL, NULL);
+    const int call = node_listener_call(-1, &there, kind), accepted = accept(listener, NULL, NULL);
     const int ends[] = {call, accepted};
     for (size_t i = 0; i < 2; i++) {
         socklen_t size = sizeof most[i];
@@ -132,8 +132,8 @@ static void a_small_call_is_small_in_both_directions(void **state)
 {
     int large[2], small[2];
     (void)state;
-    segments(false, large);
-    segments(true, small);
+    segments(NODE_SEGMENTS_SAFE, large);
+    segments(NODE_SEGMENTS_SMALL, small);
     for (size_t i = 0; i < 2; i++) {
         assert_true(large[i] > 4000); // this host's own network may have jumbo frames
         assert_in_range(small[i], 1000, NODE_SMALL_SEGMENT);
