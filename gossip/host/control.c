@@ -308,6 +308,9 @@ static bool next_of_links(struct gossip_control *control, struct gossip_control_
     case GOSSIP_LINKS_ENTRY:
         control->changed = true;
         break;
+    case GOSSIP_LINKS_MISSING: // it may be a relay
+        control->wants_changed = true;
+        break;
     default:
         break;
     }

@@ -19,18 +19,28 @@ static bool is_alive(const struct gossip_member_info *info)
     return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
 }
 
-static void choose(const struct gossip_control *control, struct gossip_relays *relays)
+struct missing {
+    struct gossip_missing links[RELAYS_MISSING];
+    size_t count;
+};
+
+static void find_missing(const struct gossip_control *control, struct missing *missing)
+{
+    const size_t all =
+        gossip_links_missing(control->options.links, control->now_ns, missing->links, RELAYS_MISSING);
+    missing->count = all < RELAYS_MISSING ? all : RELAYS_MISSING;
+}
+
+static void choose(const struct gossip_control *control, const struct missing *missing,
+                   struct gossip_relays *relays)
 {
     const struct gossip_membership *members = control->options.membership;
-    struct gossip_missing missing[RELAYS_MISSING];
     struct gossip_member_info info;
-    const size_t listed =
-        gossip_links_missing(control->options.links, control->now_ns, missing, RELAYS_MISSING);
-    const size_t n_missing = listed < RELAYS_MISSING ? listed : RELAYS_MISSING;
     for (size_t i = 1; i < gossip_membership_count(members); i++) {
         gossip_membership_info(members, i, &info);
         if (is_alive(&info))
-            gossip_relays_offer(relays, info.record, is_missing(missing, n_missing, &info.record->id));
+            gossip_relays_offer(relays, info.record,
+                                is_missing(missing->links, missing->count, &info.record->id));
     }
 }
 
@@ -60,11 +70,17 @@ static bool serves(const struct gossip_control *control, const struct gossip_id 
     return found;
 }
 
-static bool serves_neighbour(const struct gossip_control *control, const struct gossip_id *relay)
+// A reachable node needs it only if the neighbour cannot call it either, such as one of another family.
+static bool serves_neighbour(const struct gossip_control *control, const struct missing *missing,
+                             const struct gossip_id *relay)
 {
     bool found = false;
-    for (size_t i = 0; i < gossip_graph_neighbours(control->graph) && !found; i++)
-        found = serves(control, relay, gossip_graph_neighbour(control->graph, i));
+    for (size_t i = 0; i < gossip_graph_neighbours(control->graph) && !found; i++) {
+        const struct gossip_id *neighbour = gossip_graph_neighbour(control->graph, i);
+        found = (control->reach == GOSSIP_REACH_PRIVATE ||
+                 is_missing(missing->links, missing->count, neighbour)) &&
+                serves(control, relay, neighbour);
+    }
     return found;
 }
 
@@ -80,23 +96,25 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
     const struct gossip_membership *members = control->options.membership;
     struct gossip_relays relays;
     struct gossip_member_info info;
+    struct missing missing;
     size_t count = 0;
     if (!members)
         return 0;
+    find_missing(control, &missing);
     gossip_relays_begin(&relays, &control->options.self);
     if (control->reach == GOSSIP_REACH_PRIVATE)
-        choose(control, &relays);
+        choose(control, &missing, &relays);
     tell_ways(control, &relays);
     while (count < relays.count) {
         ids[count] = relays.ids[count];
         count++;
     }
-    if (control->reach != GOSSIP_REACH_PRIVATE)
+    if (control->reach != GOSSIP_REACH_PRIVATE && missing.count == 0)
         return 0;
     for (size_t i = 1; i < gossip_membership_count(members) && count < CONTROL_RELAYS; i++) {
         gossip_membership_info(members, i, &info);
         if (is_alive(&info) && gossip_record_relays(info.record) &&
-            serves_neighbour(control, &info.record->id))
+            serves_neighbour(control, &missing, &info.record->id))
             ids[count++] = info.record->id;
     }
     return count;

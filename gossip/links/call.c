@@ -351,9 +351,9 @@ static bool may_overlap(const struct gossip_links *links, const struct gossip_li
     return call->tried < call->addresses || urgent;
 }
 
-static bool has_looks(const struct link *active)
+static bool has_looks(const struct gossip_links *links, const struct link *active)
 {
-    return !active->caller || active->relayed || active->stuck;
+    return !active->caller || links->options.callers_look || active->relayed || active->stuck;
 }
 
 // The peer goes to the end of the list, so that each has its turn if more looks are due than may be under
@@ -362,7 +362,7 @@ static void look_now(struct gossip_links *links, const struct gossip_links_targe
 {
     struct peer *peer = links_peer(links, &target->peer);
     BASE_ASSERT(peer->active && call == &peer->look);
-    if (!has_looks(peer->active)) { // it is no longer stuck
+    if (!has_looks(links, peer->active)) { // it is no longer stuck
         call_idle(links, target, call);
         return;
     }
@@ -403,7 +403,7 @@ void call_look(struct gossip_links *links, struct peer *peer)
     const struct link *active = peer->active;
     const struct gossip_links_target target = call_look_target(peer);
     BASE_ASSERT(active);
-    if (peer->look.state != CALL_IDLE || !links->started || links->leaving || !has_looks(active))
+    if (peer->look.state != CALL_IDLE || !links->started || links->leaving || !has_looks(links, active))
         return;
     peer->look.pause_ns = active->relayed ? GOSSIP_LINKS_DIRECT_MIN_NS : GOSSIP_LINKS_BACK_NS;
     call_again(links, &target, &peer->look,

@@ -93,8 +93,10 @@ struct gossip_links_options {
         *greeting;                         // of this node, borrowed until destroy: others must train the same
     const struct gossip_allow_list *allow; // borrowed, may change between steps (then ALLOW); NULL: all
     size_t entries;                        // of the peer list
-    uint64_t call_ns;                      // replaces GOSSIP_LINKS_CALL_NS; 0: the default
-    uint64_t salt;                         // of the table of ids, which strangers choose
+    bool callers_look; // a node looks at a member that it has called itself, too: then each of the two learns
+                       // whether it can be called. Without routers between them one look is enough
+    uint64_t call_ns;  // replaces GOSSIP_LINKS_CALL_NS; 0: the default
+    uint64_t salt;     // of the table of ids, which strangers choose
     uint64_t now_ns;
 };
 

@@ -305,11 +305,25 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
     }
 }
 
+// All relays that it names are dead, such as those of one office: then nobody else reaches it either.
+static bool has_lost_its_relays(const struct gossip_membership *m, const struct member *x)
+{
+    bool any = false;
+    for (size_t i = 0; i < m->n_order; i++) {
+        if (!member_is_relay_of(&m->order[i]->record.id, x))
+            continue;
+        if (member_is_here(m->order[i]))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 // Those that reach a member probe it. This node calls it now and then, so that it hears how far that member
 // is.
 static bool is_left_to_others(const struct gossip_membership *m, const struct member *x)
 {
-    return !member_in_reach(x) && x->answered &&
+    return !member_in_reach(x) && x->answered && !has_lost_its_relays(m, x) &&
            m->now_ns - x->heard_ns < FAR_TURNS * m->n_order * m->profile.period_ns;
 }
 

@@ -5,8 +5,10 @@
 
 struct voter {
     struct gossip_id id;
-    struct gossip_address seen;                  // family 0: it has not said
-    uint64_t seen_ns, called_ns, called_told_ns; // 0: never; told: from an address that it tells
+    bool linked, near;
+    struct gossip_address seen;         // family 0: it has not said
+    uint64_t heard_ns;                  // the latest of all that is known of it
+    uint64_t called_ns, called_told_ns; // 0: never; told: from an address that it tells
 };
 
 struct gossip_reach {
@@ -83,6 +85,18 @@ static bool interfaces_differ(const struct gossip_reach *reach, const struct gos
     return differ;
 }
 
+// What is left is of this network: a link that has survived its change works.
+static void forget_unlinked(struct gossip_reach *reach)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < reach->n_voters; i++)
+        if (reach->voters[i].linked)
+            reach->voters[kept++] = reach->voters[i];
+    reach->n_voters = kept;
+    if (kept == 0)
+        reach->first_ns = 0;
+}
+
 void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count)
 {
     const size_t n_all = count < GOSSIP_REACH_INTERFACES ? count : GOSSIP_REACH_INTERFACES;
@@ -101,8 +115,7 @@ void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_add
     if (kept == reach->n_own)
         return; // nothing that was told has changed
     reach->n_own = kept;
-    reach->n_voters = 0;
-    reach->first_ns = 0;
+    forget_unlinked(reach);
 }
 
 void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address)
@@ -122,46 +135,65 @@ void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *a
     BASE_ASSERT(reach->n_own <= LIMIT_ADDRESSES);
 }
 
-static uint64_t heard_ns(const struct voter *voter)
+static bool makes_room_before(const struct voter *a, const struct voter *b)
 {
-    const uint64_t called_ns =
-        voter->called_ns > voter->called_told_ns ? voter->called_ns : voter->called_told_ns;
-    return voter->seen_ns > called_ns ? voter->seen_ns : called_ns;
+    return a->linked != b->linked ? b->linked : a->heard_ns < b->heard_ns;
 }
 
 static struct voter *voter_of(struct gossip_reach *reach, const struct gossip_id *id)
 {
-    struct voter *oldest = &reach->voters[0];
+    struct voter *goes = &reach->voters[0];
     for (size_t i = 0; i < reach->n_voters; i++) {
         struct voter *voter = &reach->voters[i];
         if (gossip_id_compare(&voter->id, id) == 0)
             return voter;
-        if (heard_ns(voter) < heard_ns(oldest))
-            oldest = voter;
+        if (makes_room_before(voter, goes))
+            goes = voter;
     }
     if (reach->n_voters < GOSSIP_REACH_VOTERS)
-        oldest = &reach->voters[reach->n_voters++];
-    *oldest = (struct voter){.id = *id};
-    return oldest;
+        goes = &reach->voters[reach->n_voters++];
+    *goes = (struct voter){.id = *id};
+    return goes;
 }
 
-void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
-                       const struct gossip_address *address)
+void gossip_reach_linked(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                         const struct gossip_address *seen, bool near)
 {
     struct voter *voter = voter_of(reach, member);
     BASE_ASSERT(now_ns > 0);
-    voter->seen = *address;
-    voter->seen_ns = now_ns;
+    if (seen->port != 0 || !gossip_address_same_host(seen, &voter->seen))
+        voter->seen = *seen;
+    voter->near = near;
+    voter->linked = true;
+    voter->heard_ns = now_ns;
     if (reach->first_ns == 0)
         reach->first_ns = now_ns;
 }
 
+void gossip_reach_unlinked(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member)
+{
+    BASE_ASSERT(now_ns > 0);
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        struct voter *voter = &reach->voters[i];
+        if (!voter->linked || gossip_id_compare(&voter->id, member) != 0)
+            continue;
+        voter->linked = false;
+        voter->heard_ns = now_ns;
+        if (voter->called_ns != 0)
+            voter->called_ns = now_ns; // as long as the link lasted, this was true
+        if (voter->called_told_ns != 0)
+            voter->called_told_ns = now_ns;
+    }
+}
+
 void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
-                         bool told)
+                         bool told, bool near)
 {
     struct voter *voter = voter_of(reach, member);
     BASE_ASSERT(now_ns > 0);
     *(told ? &voter->called_told_ns : &voter->called_ns) = now_ns;
+    voter->near = near;
+    voter->heard_ns = now_ns;
 }
 
 // -- what follows
@@ -171,58 +203,82 @@ static bool is_fresh(uint64_t at_ns, uint64_t now_ns)
     return at_ns != 0 && (at_ns > now_ns || now_ns - at_ns < GOSSIP_REACH_FRESH_NS);
 }
 
+static bool counts(const struct voter *voter, uint64_t now_ns)
+{
+    return voter->linked || is_fresh(voter->heard_ns, now_ns);
+}
+
+static bool called(const struct voter *voter, uint64_t called_ns, uint64_t now_ns)
+{
+    return called_ns != 0 && (voter->linked || is_fresh(called_ns, now_ns));
+}
+
 // It sees the node at an address that is not the node's own: there is a router between them.
 static bool is_outside(const struct gossip_reach *reach, const struct voter *voter, uint64_t now_ns)
 {
-    return is_fresh(voter->seen_ns, now_ns) && voter->seen.family != 0 && reach->n_interfaces > 0 &&
+    return counts(voter, now_ns) && voter->seen.family != 0 && reach->n_interfaces > 0 &&
            !gossip_address_is_near(&voter->seen) &&
            !has_host(reach->interfaces, reach->n_interfaces, &voter->seen);
 }
 
-static size_t outsiders(const struct gossip_reach *reach, uint64_t now_ns)
+static bool any_outside(const struct gossip_reach *reach, uint64_t now_ns)
 {
-    size_t count = 0;
     for (size_t i = 0; i < reach->n_voters; i++)
-        count += is_outside(reach, &reach->voters[i], now_ns);
-    return count;
+        if (is_outside(reach, &reach->voters[i], now_ns))
+            return true;
+    return false;
+}
+
+static bool any_beyond(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    for (size_t i = 0; i < reach->n_voters; i++)
+        if (counts(&reach->voters[i], now_ns) && !reach->voters[i].near)
+            return true;
+    return false;
 }
 
 enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns)
 {
-    const bool behind = outsiders(reach, now_ns) > 0;
+    const bool beyond = any_beyond(reach, now_ns);
     for (size_t i = 0; i < reach->n_voters; i++) {
         const struct voter *voter = &reach->voters[i];
-        if (behind ? is_outside(reach, voter, now_ns) && is_fresh(voter->called_ns, now_ns)
-                   : is_fresh(voter->called_ns, now_ns) || is_fresh(voter->called_told_ns, now_ns))
+        if (beyond && voter->near)
+            continue;
+        if (called(voter, voter->called_ns, now_ns) ||
+            (!beyond && called(voter, voter->called_told_ns, now_ns)))
             return GOSSIP_REACH_REACHABLE;
     }
     const bool waited = reach->first_ns != 0 && now_ns >= reach->first_ns + GOSSIP_REACH_WAIT_NS;
-    return behind || waited ? GOSSIP_REACH_PRIVATE : GOSSIP_REACH_UNKNOWN;
+    return any_outside(reach, now_ns) || waited ? GOSSIP_REACH_PRIVATE : GOSSIP_REACH_UNKNOWN;
 }
 
-static size_t votes_for(const struct gossip_reach *reach, uint64_t now_ns, const struct gossip_address *seen)
+// Of those outside that know a port; only of links in use if there are such. For one address, or for any
+// (NULL).
+static size_t votes(const struct gossip_reach *reach, uint64_t now_ns, bool linked,
+                    const struct gossip_address *seen)
 {
     size_t count = 0;
-    for (size_t i = 0; i < reach->n_voters; i++)
-        count +=
-            is_outside(reach, &reach->voters[i], now_ns) && gossip_address_same(&reach->voters[i].seen, seen);
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        const struct voter *voter = &reach->voters[i];
+        count += is_outside(reach, voter, now_ns) && voter->seen.port != 0 && (voter->linked || !linked) &&
+                 (!seen || gossip_address_same(&voter->seen, seen));
+    }
     return count;
 }
 
-// Two members agree, or the only one that can say.
+// Two members agree, or the only one that can say. Those of links in use know the present address.
 bool gossip_reach_outside(const struct gossip_reach *reach, uint64_t now_ns, struct gossip_address *outside)
 {
-    const size_t all = outsiders(reach, now_ns);
+    const bool linked = votes(reach, now_ns, true, NULL) > 0;
     size_t most = 0;
     for (size_t i = 0; i < reach->n_voters; i++) {
-        const struct voter *voter = &reach->voters[i];
-        const size_t votes = is_outside(reach, voter, now_ns) ? votes_for(reach, now_ns, &voter->seen) : 0;
-        if (votes <= most)
+        const size_t count = votes(reach, now_ns, linked, &reach->voters[i].seen);
+        if (count <= most)
             continue;
-        most = votes;
-        *outside = voter->seen;
+        most = count;
+        *outside = reach->voters[i].seen;
     }
-    return most >= 2 || (most == 1 && all == 1);
+    return most >= 2 || (most == 1 && votes(reach, now_ns, linked, NULL) == 1);
 }
 
 size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,

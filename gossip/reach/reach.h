@@ -4,11 +4,12 @@
 // address it sees the node (`seen`); a call that leaves from the listen port is seen at the address that the
 // router has given to that port. What the members agree on is told like an address of the node's own.
 //
-// REACHABLE: a member has called this node. If some members see the node at an address that no interface has,
-// it is behind a router, and only the call of such a member counts: one from inside proves nothing about
-// those outside, and one from an address that this node has called may have passed as an answer. PRIVATE: it
-// has links and nobody called; members call each other for that purpose (LOOK in gossip/links). Both are
-// judged by what was said in the latest GOSSIP_REACH_FRESH_NS.
+// REACHABLE: a member has called this node. If some are linked from beyond this host's networks, only their
+// calls count, and only from a port of their own: one from inside proves nothing about those outside, and one
+// from the address that a member tells may have passed a router or firewall as the answer to a call of this
+// node. PRIVATE: it has links and no such call; members call each other for that purpose (LOOK in
+// gossip/links). A node that others see behind a router is private at once. What the members of links in use
+// have said and done counts; after the end of a link for GOSSIP_REACH_FRESH_NS more.
 //
 // Pure: time comes with the call. One owner (the loop). Memory: GOSSIP_REACH_VOTERS members.
 #ifndef GOSSIP_REACH_REACH_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOSSIP_REACH_VOTERS     64u // the one that was heard longest ago makes room
+#define GOSSIP_REACH_VOTERS     64u // the one whose link ended longest ago makes room
 #define GOSSIP_REACH_INTERFACES 32u
 #define GOSSIP_REACH_FRESH_NS   600000000000ull // several looks of gossip/links
 #define GOSSIP_REACH_WAIT_NS    6000000000ull   // from the first link: a look and its call are over by then
@@ -36,18 +37,22 @@ void gossip_reach_destroy(struct gossip_reach *reach); // NULL is fine
 // The configuration names the addresses: these are told, and no others. count <= LIMIT_ADDRESSES.
 void gossip_reach_give(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count);
 // The addresses of this host's interfaces, ports ignored: own ones that are not among them are told no more,
-// and what members have seen before such a change counts no more. Beyond GOSSIP_REACH_INTERFACES ignored.
+// and after such a change only what the members of links in use have said counts. Beyond
+// GOSSIP_REACH_INTERFACES ignored.
 void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses,
                              size_t count);
 // A link to another member uses this local address, with the port that is told.
 void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address);
-// This member is linked directly and sees the node at `address`; family 0: it does not say.
-void gossip_reach_seen(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
-                       const struct gossip_address *address);
+// A direct link to this member is in use; it sees the node at `seen` (family 0: it does not say;
+// port 0: at that host, but of a link that does not use the listen port). `near`: its
+// address is in a network of this host's interfaces.
+void gossip_reach_linked(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
+                         const struct gossip_address *seen, bool near);
+void gossip_reach_unlinked(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member);
 // A call of this member has reached this node, from a port of its own or (`told`) from an address that it
-// tells, which this node may have called: a router that lets only answers in may have taken it for one.
+// tells.
 void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const struct gossip_id *member,
-                         bool told);
+                         bool told, bool near);
 
 enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns);
 // The addresses to tell, the most useful first; returns their number.

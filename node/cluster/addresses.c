@@ -8,18 +8,19 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#define INTERFACES    128u                 // those of one link only (fe80::) included
 #define INTERFACES_NS (2 * NODE_SECOND_NS) // between two looks at the interfaces
 
 // -- what is found out
 
 static void take_interfaces(struct node_cluster *cluster, uint64_t now_ns)
 {
-    struct node_address all[GOSSIP_REACH_INTERFACES];
+    struct node_address all[INTERFACES];
     struct gossip_address told[GOSSIP_REACH_INTERFACES];
     size_t n_told = 0;
     cluster->interfaces_ns = now_ns;
-    const size_t count = node_interfaces(all, GOSSIP_REACH_INTERFACES);
-    for (size_t i = 0; i < count; i++)
+    const size_t count = node_interfaces(all, INTERFACES);
+    for (size_t i = 0; i < count && n_told < GOSSIP_REACH_INTERFACES; i++)
         n_told += node_address_tell(&all[i], &told[n_told]);
     if (n_told > 0)
         gossip_reach_interfaces(cluster->reach, told, n_told);
@@ -66,37 +67,63 @@ static bool read_seen(const char *text, struct gossip_address *seen)
     return seen->family != 0;
 }
 
+// In a network of this host, or from the address at which others see it: another host of this home.
+static bool is_near(const struct node_cluster *cluster, const struct node_address *address)
+{
+    struct gossip_address outside, at;
+    return node_address_is_neighbour(address) ||
+           (gossip_reach_outside(cluster->reach, node_clock_ns(), &outside) &&
+            node_address_tell(address, &at) && gossip_address_same_host(&outside, &at));
+}
+
 void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_event *link)
 {
     struct gossip_address own, seen;
     const bool direct = link->own.bytes > 0 && node_address_tell(&link->own, &own);
     if (!direct)
         return;
+    (void)read_seen(link->seen, &seen);
+    if (own.port != cluster->port)
+        seen.port = 0; // of another port of this node, such as of a call while an earlier one is remembered
     own.port = cluster->told_port;
     if (!cluster->listens_there_only)
         gossip_reach_own(cluster->reach, &own);
-    (void)read_seen(link->seen, &seen);
-    gossip_reach_seen(cluster->reach, node_clock_ns(), &link->peer, &seen);
+    gossip_reach_linked(cluster->reach, node_clock_ns(), &link->peer, &seen, is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 
-static bool tells(const struct node_cluster *cluster, const struct gossip_id *member,
-                  const struct node_address *address)
+// This node may have called that address: the member tells it, or, if it is no member yet, an entry of the
+// peer list leads there.
+static bool may_have_called(const struct node_cluster *cluster, const struct gossip_id *member,
+                            const struct node_address *address)
 {
     struct gossip_member_info info;
-    struct gossip_address from;
+    struct gossip_address at;
     bool found = false;
-    if (!node_address_tell(address, &from) || gossip_membership_find(cluster->membership, member, &info))
-        return true; // nothing is known that speaks against it
+    if (!node_address_tell(address, &at))
+        return true;
+    for (size_t i = 0; i < node_peers_entries(cluster->peers) && !found; i++)
+        found = node_peers_entry_is_at(cluster->peers, i, &at, 1);
+    if (gossip_membership_find(cluster->membership, member, &info))
+        return found;
     for (size_t i = 0; i < info.record->n_addresses && !found; i++)
-        found = gossip_address_same(&info.record->addresses[i], &from);
+        found = gossip_address_same(&info.record->addresses[i], &at);
     return found;
+}
+
+void node_cluster_unlinked(struct node_cluster *cluster, const struct gossip_id *peer)
+{
+    gossip_reach_unlinked(cluster->reach, node_clock_ns(), peer);
+    node_cluster_follow_reach(cluster);
 }
 
 void node_cluster_called(struct node_cluster *cluster, const struct node_peers_event *link)
 {
-    const bool told = link->theirs.bytes == 0 || tells(cluster, &link->peer, &link->theirs);
-    gossip_reach_called(cluster->reach, node_clock_ns(), &link->peer, told);
+    if (link->theirs.bytes == 0)
+        return;
+    gossip_reach_called(cluster->reach, node_clock_ns(), &link->peer,
+                        may_have_called(cluster, &link->peer, &link->theirs),
+                        is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 

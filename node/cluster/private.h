@@ -55,6 +55,7 @@ bool node_cluster_take_link(struct node_cluster *cluster,
 // addresses.c
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
 void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_event *link);
+void node_cluster_unlinked(struct node_cluster *cluster, const struct gossip_id *peer); // directly
 void node_cluster_called(struct node_cluster *cluster, const struct node_peers_event *link);
 void node_cluster_follow_reach(struct node_cluster *cluster); // now and then: time changes the verdict
 

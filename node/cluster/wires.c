@@ -65,6 +65,9 @@ bool node_cluster_take_link(struct node_cluster *cluster, const struct node_peer
         node_cluster_linked(cluster, link);
         node_endpoints_linked(cluster->endpoints, &link->peer, &link->theirs);
         return true;
+    case NODE_PEERS_DOWN:
+        node_cluster_unlinked(cluster, &link->peer);
+        return true;
     case NODE_PEERS_REACHED:
         node_cluster_called(cluster, link);
         return false;

@@ -43,11 +43,27 @@ static void look_at_link(struct peer_link *link, uint64_t now_ns)
                                           .kind = GOSSIP_LINKS_STUCK, .link = link->handle, .on = stuck});
 }
 
+// A member that this node relays for needs their link, even if nothing goes over it for a while.
+static bool relays_for(const struct node_peers *peers, const struct gossip_id *peer)
+{
+    const uint64_t self = gossip_id_beginning(&peers->options.identity->id);
+    struct gossip_member_info info;
+    bool named = false;
+    if (gossip_membership_find(peers->options.membership, peer, &info))
+        return false;
+    for (size_t i = 0; i < info.record->n_relays && !named; i++)
+        named = info.record->relays[i] == self;
+    return named;
+}
+
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns)
 {
     struct peer_link *link;
-    LIST_FOREACH(link, &peers->links, others)
+    LIST_FOREACH(link, &peers->links, others) {
         look_at_link(link, now_ns);
+        if (link->active && !link->relayed && relays_for(peers, &link->id))
+            gossip_links_sent(peers->rules, link->handle, now_ns);
+    }
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER, .now_ns = now_ns});
 }
 
@@ -86,6 +102,7 @@ static enum base_error make_rules(struct node_peers *peers)
                                                  .greeting = o->greeting,
                                                  .allow = o->allow,
                                                  .entries = o->config->peers.count,
+                                                 .callers_look = true,
                                                  .salt = peers->salt,
                                                  .now_ns = node_clock_ns()};
     return gossip_links_create(&options, &peers->rules);

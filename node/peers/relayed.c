@@ -241,7 +241,7 @@ static void send_on(struct node_peers *peers, const struct gossip_relay_action *
     const struct gossip_message message = {.kind = GOSSIP_RELAY, .as.relay = action->message};
     const size_t count = action->message.bytes_bytes;
     size_t header = 0;
-    uint8_t *joined = link && !link->relayed ? malloc(64 + count) : NULL;
+    uint8_t *joined = link && link->active && !link->relayed ? malloc(64 + count) : NULL;
     if (!joined)
         return;
     BASE_ASSERT(!gossip_message_encode_header(&message, joined, 64, &header));

@@ -50,43 +50,91 @@ static int end(void **state)
     return 0;
 }
 
-static void seen(uint8_t member, struct gossip_address address, uint64_t now_ns)
+static void linked(uint8_t member, struct gossip_address seen, bool near, uint64_t now_ns)
 {
     const struct gossip_id voter = id(member);
-    gossip_reach_seen(reach, now_ns, &voter, &address);
+    gossip_reach_linked(reach, now_ns, &voter, &seen, near);
 }
 
-static void called(uint8_t member, uint64_t now_ns, bool told)
+static void seen(uint8_t member, struct gossip_address address, uint64_t now_ns)
+{
+    linked(member, address, false, now_ns);
+}
+
+static void unlinked(uint8_t member, uint64_t now_ns)
+{
+    const struct gossip_id voter = id(member);
+    gossip_reach_unlinked(reach, now_ns, &voter);
+}
+
+static void called(uint8_t member, uint64_t now_ns, bool told, bool near)
 {
     const struct gossip_id caller = id(member);
-    gossip_reach_called(reach, now_ns, &caller, told);
+    gossip_reach_called(reach, now_ns, &caller, told, near);
 }
 
-static void in_a_flat_network_any_call_counts(void **state)
+static void is(enum gossip_reach_state expected, uint64_t now_ns)
+{
+    assert_int_equal(gossip_reach_state(reach, now_ns), expected);
+}
+
+static void in_one_network_any_call_counts(void **state)
 {
     (void)state;
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_UNKNOWN);
-    seen(1, *home(), START);
-    assert_int_equal(gossip_reach_state(reach, START + 5 * SECOND), GOSSIP_REACH_UNKNOWN);
-    assert_int_equal(gossip_reach_state(reach, START + GOSSIP_REACH_WAIT_NS), GOSSIP_REACH_PRIVATE);
-    called(1, START + 7 * SECOND, true);
-    assert_int_equal(gossip_reach_state(reach, START + 7 * SECOND), GOSSIP_REACH_REACHABLE);
-    assert_int_equal(gossip_reach_state(reach, START + 7 * SECOND + GOSSIP_REACH_FRESH_NS),
-                     GOSSIP_REACH_PRIVATE);
+    is(GOSSIP_REACH_UNKNOWN, START);
+    linked(1, *home(), true, START);
+    is(GOSSIP_REACH_UNKNOWN, START + 5 * SECOND);
+    is(GOSSIP_REACH_PRIVATE, START + GOSSIP_REACH_WAIT_NS);
+    called(1, START + 7 * SECOND, true, true);
+    is(GOSSIP_REACH_REACHABLE, START + 7 * SECOND);
 }
 
-static void behind_a_router_only_a_call_from_outside_counts(void **state)
+// As long as the link of the caller lasts, and for a while after.
+static void a_call_counts_as_long_as_its_link(void **state)
+{
+    (void)state;
+    const uint64_t end_ns = START + 10 * GOSSIP_REACH_FRESH_NS;
+    called(1, START, false, false);
+    seen(1, *home(), START);
+    is(GOSSIP_REACH_REACHABLE, end_ns);
+    unlinked(1, end_ns);
+    is(GOSSIP_REACH_REACHABLE, end_ns + GOSSIP_REACH_FRESH_NS - 1);
+    is(GOSSIP_REACH_PRIVATE, end_ns + GOSSIP_REACH_FRESH_NS);
+}
+
+static void beyond_this_network_only_calls_from_there_count(void **state)
 {
     (void)state;
     seen(1, at(203, 1, 7000), START);
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_PRIVATE); // at once
-    seen(2, *home(), START);
-    called(2, START, false);
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_PRIVATE);
-    called(1, START, true); // the router may have taken it for an answer
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_PRIVATE);
-    called(1, START, false);
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_REACHABLE);
+    is(GOSSIP_REACH_PRIVATE, START); // at once: it is behind a router
+    linked(2, *home(), true, START);
+    called(2, START, false, true);
+    is(GOSSIP_REACH_PRIVATE, START); // a host of this home
+    called(1, START, true, false);   // the router may have taken it for an answer
+    is(GOSSIP_REACH_PRIVATE, START);
+    called(1, START, false, false);
+    is(GOSSIP_REACH_REACHABLE, START);
+}
+
+// A firewall without NAT: all see the node at its own address.
+static void a_host_of_this_home_does_not_speak_for_those_outside(void **state)
+{
+    (void)state;
+    seen(1, *home(), START);
+    linked(2, *home(), true, START);
+    called(2, START, false, true);
+    is(GOSSIP_REACH_PRIVATE, START + GOSSIP_REACH_WAIT_NS);
+    called(1, START, true, false);
+    is(GOSSIP_REACH_PRIVATE, START + GOSSIP_REACH_WAIT_NS);
+}
+
+static void a_liar_does_not_make_a_public_node_private(void **state)
+{
+    (void)state;
+    seen(1, *home(), START);
+    called(1, START, false, false);
+    seen(2, at(203, 1, 7000), START); // it says so
+    is(GOSSIP_REACH_REACHABLE, START);
 }
 
 static void two_must_agree_unless_there_is_one(void **state)
@@ -100,25 +148,71 @@ static void two_must_agree_unless_there_is_one(void **state)
     seen(2, at(203, 1, 7001), START); // another port for each: symmetric
     assert_int_equal(gossip_reach_addresses(reach, START, out), 1);
     seen(3, at(203, 1, 7001), START);
-    assert_int_equal(gossip_reach_addresses(reach, START, out), 2);
+    assert_int_equal(gossip_reach_addresses(reach, START + GOSSIP_REACH_FRESH_NS, out), 2); // they last
     assert_int_equal(out[1].port, 7001);
-    assert_int_equal(gossip_reach_addresses(reach, START + GOSSIP_REACH_FRESH_NS, out), 1);
 }
 
-static void another_network_makes_what_was_said_void(void **state)
+// A call that could not leave from the listen port says only where this host is.
+static void another_port_says_nothing_about_the_listen_port(void **state)
+{
+    (void)state;
+    struct gossip_address outside;
+    seen(1, at(203, 1, 0), START);
+    is(GOSSIP_REACH_PRIVATE, START);
+    assert_false(gossip_reach_outside(reach, START, &outside));
+    seen(2, at(203, 1, 7000), START);
+    assert_true(gossip_reach_outside(reach, START, &outside));
+    seen(2, at(203, 1, 0), START + SECOND);
+    assert_true(gossip_reach_outside(reach, START + SECOND, &outside));
+    assert_int_equal(outside.port, 7000);
+}
+
+// The provider has given the home another address: members of links that ended know the old one.
+static void links_in_use_know_the_present_address(void **state)
+{
+    (void)state;
+    struct gossip_address outside;
+    for (uint8_t i = 1; i < 4; i++) {
+        seen(i, at(203, 1, 7000), START);
+        unlinked(i, START + SECOND);
+    }
+    assert_true(gossip_reach_outside(reach, START + SECOND, &outside));
+    assert_int_equal(outside.ip[3], 1);
+    seen(4, at(203, 2, 7000), START + 2 * SECOND);
+    assert_true(gossip_reach_outside(reach, START + 2 * SECOND, &outside));
+    assert_int_equal(outside.ip[3], 2);
+    unlinked(4, START + 3 * SECOND);
+    assert_false(gossip_reach_outside(reach, START + 3 * SECOND + GOSSIP_REACH_FRESH_NS, &outside));
+}
+
+static void in_another_network_only_links_in_use_count(void **state)
 {
     (void)state;
     struct gossip_address out[LIMIT_ADDRESSES], next = at(10, 9, 0);
     seen(1, at(203, 1, 7000), START);
-    called(1, START, false);
+    called(1, START, false, false);
+    unlinked(1, START);
     gossip_reach_interfaces(reach, &next, 1);
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_UNKNOWN);
+    is(GOSSIP_REACH_UNKNOWN, START);
     assert_int_equal(gossip_reach_addresses(reach, START, out), 0);
     next.port = 7000;
     gossip_reach_own(reach, &next);
     seen(1, at(203, 1, 7000), START + SECOND);
-    assert_int_equal(gossip_reach_state(reach, START + SECOND), GOSSIP_REACH_PRIVATE);
+    is(GOSSIP_REACH_PRIVATE, START + SECOND);
     assert_int_equal(gossip_reach_addresses(reach, START + SECOND, out), 2);
+}
+
+// A temporary address has gone; the links over the other one go on.
+static void a_link_that_survives_speaks_for_the_network(void **state)
+{
+    (void)state;
+    const struct gossip_address both[2] = {*home(), at(172, 1, 7000)};
+    gossip_reach_interfaces(reach, both, 2);
+    gossip_reach_own(reach, &both[1]);
+    called(1, START, false, false);
+    seen(1, *home(), START);
+    gossip_reach_interfaces(reach, home(), 1);
+    is(GOSSIP_REACH_REACHABLE, START);
 }
 
 // An interface that carries no link, such as a bridge of containers, comes and goes without effect.
@@ -126,11 +220,12 @@ static void other_interfaces_do_not_matter(void **state)
 {
     (void)state;
     struct gossip_address both[2] = {*home(), at(172, 1, 0)};
+    called(1, START, false, false);
     seen(1, at(203, 1, 7000), START);
-    called(1, START, false);
+    unlinked(1, START);
     gossip_reach_interfaces(reach, both, 2);
     gossip_reach_interfaces(reach, home(), 1);
-    assert_int_equal(gossip_reach_state(reach, START), GOSSIP_REACH_REACHABLE);
+    is(GOSSIP_REACH_REACHABLE, START);
 }
 
 static void configured_addresses_are_told_alone(void **state)
@@ -161,17 +256,17 @@ static void near_addresses_come_last_and_one_place_is_kept(void **state)
     assert_int_equal(out[LIMIT_ADDRESSES - 1].ip[0], 203);
 }
 
-static void the_oldest_voter_makes_room(void **state)
+// Whoever calls, such as strangers with the secret, displaces none of the links in use.
+static void links_in_use_do_not_make_room(void **state)
 {
     (void)state;
     struct gossip_address outside;
     seen(200, at(203, 1, 7000), START);
     seen(201, at(203, 1, 7000), START);
-    for (unsigned i = 0; i < GOSSIP_REACH_VOTERS - 1; i++)
-        seen((uint8_t)i, *home(), START + 1 + i);
-    assert_true(gossip_reach_outside(reach, START + SECOND, &outside)); // one of the two is left
-    seen(199, *home(), START + SECOND);
-    assert_false(gossip_reach_outside(reach, START + SECOND, &outside));
+    for (unsigned i = 0; i < 2 * GOSSIP_REACH_VOTERS; i++)
+        called((uint8_t)i, START + 1 + i, false, true);
+    assert_true(gossip_reach_outside(reach, START + SECOND, &outside));
+    is(GOSSIP_REACH_PRIVATE, START + SECOND);
 }
 
 // -- relays
@@ -250,14 +345,20 @@ int main(void)
 {
 #define REACH(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
-        REACH(in_a_flat_network_any_call_counts),
-        REACH(behind_a_router_only_a_call_from_outside_counts),
+        REACH(in_one_network_any_call_counts),
+        REACH(a_call_counts_as_long_as_its_link),
+        REACH(beyond_this_network_only_calls_from_there_count),
+        REACH(a_host_of_this_home_does_not_speak_for_those_outside),
+        REACH(a_liar_does_not_make_a_public_node_private),
         REACH(two_must_agree_unless_there_is_one),
-        REACH(another_network_makes_what_was_said_void),
+        REACH(another_port_says_nothing_about_the_listen_port),
+        REACH(links_in_use_know_the_present_address),
+        REACH(in_another_network_only_links_in_use_count),
+        REACH(a_link_that_survives_speaks_for_the_network),
         REACH(other_interfaces_do_not_matter),
         REACH(configured_addresses_are_told_alone),
         REACH(near_addresses_come_last_and_one_place_is_kept),
-        REACH(the_oldest_voter_makes_room),
+        REACH(links_in_use_do_not_make_room),
         cmocka_unit_test(only_reachable_members_that_relay_are_chosen),
         cmocka_unit_test(relays_share_the_load),
         cmocka_unit_test(a_missing_one_is_better_than_none),
