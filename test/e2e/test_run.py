@@ -236,7 +236,7 @@ class RunTest(unittest.TestCase):
                 (["inspect"], 2, "expected one file"),
                 (["inspect", self.file], 1, "small.yaml"),
                 (["help", "everything"], 2, "expected run, sim, data, eval, predict, generate, export, "
-                 "report, plot, top, collect, set, why, topology, keygen or inspect"),
+                 "report, plot, top, collect, set, why, doctor, topology, keygen or inspect"),
                 (["help"], 0, "p2pml run EXPERIMENT.yaml"),
                 (["help", "run"], 0, "experiment.nodes = 8"),
                 (["run", "--help"], 0, "experiment.nodes = 8"),
