@@ -6,23 +6,18 @@
 
 #define RELAYS_MISSING 64u // links that are looked at
 
-static bool is_missing(const struct gossip_missing *missing, size_t count, const struct gossip_id *id)
-{
-    for (size_t i = 0; i < count; i++)
-        if (gossip_id_compare(&missing[i].peer, id) == 0)
-            return true;
-    return false;
-}
-
-static bool is_alive(const struct gossip_member_info *info)
-{
-    return info->state == GOSSIP_MEMBER_ALIVE || info->state == GOSSIP_MEMBER_SUSPECT;
-}
-
 struct missing {
     struct gossip_missing links[RELAYS_MISSING];
     size_t count;
 };
+
+static bool is_missing(const struct missing *missing, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < missing->count; i++)
+        if (gossip_id_compare(&missing->links[i].peer, id) == 0)
+            return true;
+    return false;
+}
 
 static void find_missing(const struct gossip_control *control, struct missing *missing)
 {
@@ -38,9 +33,8 @@ static void choose(const struct gossip_control *control, const struct missing *m
     struct gossip_member_info info;
     for (size_t i = 1; i < gossip_membership_count(members); i++) {
         gossip_membership_info(members, i, &info);
-        if (is_alive(&info))
-            gossip_relays_offer(relays, info.record,
-                                is_missing(missing->links, missing->count, &info.record->id));
+        if (gossip_membership_is_here(members, &info.record->id))
+            gossip_relays_offer(relays, info.record, is_missing(missing, &info.record->id));
     }
 }
 
@@ -59,15 +53,9 @@ static void tell_ways(struct gossip_control *control, const struct gossip_relays
 static bool serves(const struct gossip_control *control, const struct gossip_id *relay,
                    const struct gossip_id *neighbour)
 {
-    const uint64_t named = gossip_id_beginning(relay);
     struct gossip_member_info info;
-    bool found = false;
-    if (gossip_membership_find(control->options.membership, neighbour, &info) ||
-        !gossip_record_is_private(info.record))
-        return false;
-    for (size_t i = 0; i < info.record->n_relays && !found; i++)
-        found = info.record->relays[i] == named;
-    return found;
+    return !gossip_membership_find(control->options.membership, neighbour, &info) &&
+           gossip_record_is_private(info.record) && gossip_record_names(info.record, relay);
 }
 
 // A reachable node needs it only if the neighbour cannot call it either, such as one of another family.
@@ -77,8 +65,7 @@ static bool serves_neighbour(const struct gossip_control *control, const struct 
     bool found = false;
     for (size_t i = 0; i < gossip_graph_neighbours(control->graph) && !found; i++) {
         const struct gossip_id *neighbour = gossip_graph_neighbour(control->graph, i);
-        found = (control->reach == GOSSIP_REACH_PRIVATE ||
-                 is_missing(missing->links, missing->count, neighbour)) &&
+        found = (control->reach == GOSSIP_REACH_PRIVATE || is_missing(missing, neighbour)) &&
                 serves(control, relay, neighbour);
     }
     return found;
@@ -113,7 +100,7 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
         return 0;
     for (size_t i = 1; i < gossip_membership_count(members) && count < CONTROL_RELAYS; i++) {
         gossip_membership_info(members, i, &info);
-        if (is_alive(&info) && gossip_record_relays(info.record) &&
+        if (gossip_membership_is_here(members, &info.record->id) && gossip_record_relays(info.record) &&
             serves_neighbour(control, &missing, &info.record->id))
             ids[count++] = info.record->id;
     }

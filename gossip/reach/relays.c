@@ -19,6 +19,15 @@ bool gossip_record_is_private(const struct gossip_record *record)
     return !(record->ways & GOSSIP_WAY_REACHABLE) && record->n_relays > 0;
 }
 
+bool gossip_record_names(const struct gossip_record *record, const struct gossip_id *relay)
+{
+    const uint64_t named = gossip_id_beginning(relay);
+    bool found = false;
+    for (size_t i = 0; i < record->n_relays && !found; i++)
+        found = record->relays[i] == named;
+    return found;
+}
+
 // The upper bit says that it is not missing.
 static uint64_t score_of(const struct gossip_relays *relays, const struct gossip_id *member, bool missing)
 {

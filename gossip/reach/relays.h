@@ -23,5 +23,6 @@ void gossip_relays_offer(struct gossip_relays *relays, const struct gossip_recor
 
 bool gossip_record_relays(const struct gossip_record *record);     // it can be asked to relay
 bool gossip_record_is_private(const struct gossip_record *record); // it is called through its relays
+bool gossip_record_names(const struct gossip_record *record, const struct gossip_id *relay); // as its relay
 
 #endif

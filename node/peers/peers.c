@@ -1,5 +1,6 @@
 #include "node/peers/peers.h"
 #include "base/hash.h"
+#include "gossip/reach/relays.h"
 #include "node/peers/endpoints.h"
 #include "node/peers/private.h"
 #include "node/queue/clock.h"
@@ -46,14 +47,9 @@ static void look_at_link(struct peer_link *link, uint64_t now_ns)
 // A member that this node relays for needs their link, even if nothing goes over it for a while.
 static bool relays_for(const struct node_peers *peers, const struct gossip_id *peer)
 {
-    const uint64_t self = gossip_id_beginning(&peers->options.identity->id);
     struct gossip_member_info info;
-    bool named = false;
-    if (gossip_membership_find(peers->options.membership, peer, &info))
-        return false;
-    for (size_t i = 0; i < info.record->n_relays && !named; i++)
-        named = info.record->relays[i] == self;
-    return named;
+    return !gossip_membership_find(peers->options.membership, peer, &info) &&
+           gossip_record_names(info.record, &peers->options.identity->id);
 }
 
 void node_peers_tick(struct node_peers *peers, uint64_t now_ns)

@@ -90,9 +90,8 @@ static void read_ready(evutil_socket_t socket, short what, void *argument)
         if (end->allowed == 0)
             event_del(end->readable);
         step(peers, read);
-        flush(peers); // before `bytes` goes
     }
-    flush(peers);
+    flush(peers); // before `bytes` goes
 }
 
 // Writes what waits; the other end may send as much again.
