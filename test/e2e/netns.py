@@ -11,6 +11,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import threading
 
 NEWNET = 0x40000000
@@ -330,3 +331,10 @@ def missing():
     except OSError as error:
         return f"the kernel makes no such network: {error}"
     return None
+
+
+def skip_if_missing():
+    reason = missing()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)

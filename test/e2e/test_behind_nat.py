@@ -2,7 +2,6 @@
 
 Needs root, iproute2 and nftables. test/trial/homes compares accuracies, on other graphs, too."""
 
-import sys
 import unittest
 
 import homes
@@ -30,10 +29,7 @@ class BehindNat(unittest.TestCase):
 
 
 def main():
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     homes.use_default_times()
     unittest.main(verbosity=2)
 

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 
 import cluster
 import netns
@@ -181,10 +180,7 @@ class DoctorTest(cluster.ClusterTest):
 
 
 def main():
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     unittest.main(verbosity=2)
 
 

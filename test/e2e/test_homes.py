@@ -8,7 +8,6 @@ import contextlib
 import re
 import select
 import socket
-import sys
 import unittest
 
 import netns
@@ -315,10 +314,7 @@ class HomesTest(unittest.TestCase):
 
 
 def main():
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     unittest.main(verbosity=2)
 
 

@@ -6,7 +6,6 @@ Needs root, iproute2 and nftables."""
 import ctypes
 import os
 import re
-import sys
 
 from cluster import ClusterTest, unittest, wait_until
 from chaos import netns
@@ -69,8 +68,5 @@ class Names(ClusterTest):
 
 
 if __name__ == "__main__":
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     unittest.main(verbosity=2)

@@ -3,7 +3,6 @@ gets another address. All edges exchange again soon, and go on where they were.
 
 Needs root, iproute2 and nftables."""
 
-import sys
 
 import paths
 from chaos import netns, unittest
@@ -39,10 +38,7 @@ class PathsTest(unittest.TestCase):
 
 
 def main():
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     unittest.main(verbosity=2)
 
 

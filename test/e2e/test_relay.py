@@ -2,7 +2,6 @@
 
 Needs root, iproute2 and nftables."""
 
-import sys
 
 from chaos import Cluster, netns, signal, unittest
 
@@ -59,10 +58,7 @@ class RelayTest(unittest.TestCase):
 
 
 def main():
-    reason = netns.missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
+    netns.skip_if_missing()
     unittest.main(verbosity=2)
 
 
