@@ -11,7 +11,7 @@ JOB = {"model__hidden": 64, "data__train_count": 3200, "data__test_count": 2000,
 TIMES = ("average.deadline_floor", "average.deadline_ceiling", "average.forget_after", "node.linger", "node.start_timeout")
 RATE = 2  # Mbit/s
 MTU = 1280
-EXCHANGES = 2  # of each end of each edge: one may have been under way when the path broke
+EXCHANGES = 5  # of each end of each edge: some may have been under way, in the queues of the path, when it broke
 PATIENCE = 60.0
 NEWNS, BIND, PRIVATE = 0x20000, 0x1000, 0x44000  # of unshare and mount; PRIVATE: the whole tree
 
