@@ -109,6 +109,11 @@ enum base_error base_file_read_regular(const char *path, size_t limit, uint8_t *
     return read_file(path, true, limit, data, bytes, why);
 }
 
+const char *base_open_error(int cause)
+{
+    return cause == ELOOP ? "it is a symbolic link, expected a file; remove the link" : strerror(cause);
+}
+
 static int open_parent(const char *path)
 {
     char *copy = strdup(path); // dirname() writes into its argument

@@ -40,6 +40,9 @@ enum base_error base_file_create(const char *path, unsigned mode, const void *da
 // will fail. A file that cannot be removed is logged.
 void base_file_sweep(const char *directory, const char *beginning);
 
+// strerror of a failed open(), in words of its own if O_NOFOLLOW refused a symbolic link.
+const char *base_open_error(int cause);
+
 // Creates a directory, with this mode less the bits of the umask, and its parents if they are missing, and
 // checks that the directory can be written to.
 enum base_error base_directory_make(const char *path, unsigned mode, struct base_reason *why) BASE_CHECK;

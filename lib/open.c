@@ -39,12 +39,22 @@ static enum base_error read_config(struct node_config *config, const struct p2pm
     return error;
 }
 
+static bool has_control(const char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 0x7f)
+            return true;
+    return false;
+}
+
 static enum base_error copy_tensor(const struct p2pml_tensor *from, size_t at, struct train_tensor *to,
                                    struct base_reason *why)
 {
     if (!from->name || strlen(from->name) >= sizeof to->name)
         return base_fail(why, BASE_EINVAL, "tensor %zu: its name is missing or has over %zu bytes", at,
                          sizeof to->name - 1);
+    if (has_control(from->name)) // it reaches logs, pages and terminals
+        return base_fail(why, BASE_EINVAL, "tensor %zu: its name has a control character", at);
     if (from->dims > TRAIN_DIMS || (from->dims > 0 && !from->shape))
         return base_fail(why, BASE_EINVAL, "tensor '%s': found %zu dimensions, expected 0 to %d", from->name,
                          from->dims, TRAIN_DIMS);

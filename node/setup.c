@@ -48,9 +48,9 @@ static enum base_error take_directory(struct node_setup *s, struct base_reason *
     error = node_place_path(s->config->node.dir, "lock", path, why);
     if (error)
         return error;
-    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (s->lock < 0)
-        return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, strerror(errno));
+        return base_fail(why, BASE_EIO, "node.dir: %s: %s", path, base_open_error(errno));
     if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
         sweep(s->config->node.dir);
         return BASE_OK;

@@ -1,5 +1,6 @@
 #include "lab/fetch/fetch.h"
 #include "base/file.h"
+#include "base/limits.h"
 #include "lab/fetch/private.h"
 
 #include <errno.h>
@@ -69,10 +70,10 @@ static enum base_error open_part(const char *part, FILE **out, struct base_reaso
     return base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(cause));
 }
 
-static enum base_error write_part(const char *url, const struct lab_fetch_options *options, const char *part,
-                                  FILE *out, struct base_reason *why)
+static enum base_error write_part(const char *url, size_t most, const struct lab_fetch_options *options,
+                                  const char *part, FILE *out, struct base_reason *why)
 {
-    enum base_error error = lab_fetch_transfer(url, options, out, part, why);
+    enum base_error error = lab_fetch_transfer(url, most, options, out, part, why);
     if (!error && (fflush(out) || fsync(fileno(out))))
         error = base_fail(why, BASE_EIO, "%s: cannot be written: %s", part, strerror(errno));
     return error;
@@ -87,7 +88,7 @@ static enum base_error get(const struct lab_fetch_file *file, const char *url,
     enum base_error error = open_part(part, &out, why);
     if (error)
         return base_fail_context(why, error, "not fetched");
-    error = write_part(url, options, part, out, why);
+    error = write_part(url, file->bytes ? file->bytes : LIMIT_DATA_FILE_BYTES, options, part, out, why);
     if (error)
         error = base_fail_context(why, error, "not fetched");
     if (!error)

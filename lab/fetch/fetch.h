@@ -19,6 +19,7 @@ struct lab_fetch_file {
     const char *name; // in its directory
     const char *url;  // https://
     const char *sha256;
+    size_t bytes; // 0: not known, at most LIMIT_DATA_FILE_BYTES
 };
 
 // A data set by name. `look`: the file in the directory for 'p2pml data info'.

@@ -6,9 +6,9 @@
 #include "lab/fetch/fetch.h"
 #include <stdio.h>
 
-// Writes the content of `url` to `out`; messages call it `path`. At most LIMIT_DATA_FILE_BYTES. Authority and
+// Writes the content of `url` to `out`; messages call it `path`. At most `most` bytes. Authority and
 // wait_s of the options. BASE_EIO, BASE_ELIMIT, BASE_ESTATE.
-enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
-                                   const char *path, struct base_reason *why) BASE_CHECK;
+enum base_error lab_fetch_transfer(const char *url, size_t most, const struct lab_fetch_options *options,
+                                   FILE *out, const char *path, struct base_reason *why) BASE_CHECK;
 
 #endif

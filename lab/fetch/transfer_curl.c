@@ -1,5 +1,4 @@
 // One transfer over HTTPS.
-#include "base/limits.h"
 #include "lab/fetch/private.h"
 
 #include <curl/curl.h>
@@ -11,16 +10,16 @@
 
 struct sink {
     FILE *out;
-    size_t bytes;
+    size_t bytes, most;
     int error;     // errno of a write that failed
-    bool too_many; // more than LIMIT_DATA_FILE_BYTES
+    bool too_many; // more than `most`
 };
 
 static size_t on_bytes(char *data, size_t size, size_t count, void *owner)
 {
     struct sink *sink = owner;
     const size_t bytes = size * count;
-    sink->too_many = bytes > LIMIT_DATA_FILE_BYTES - sink->bytes;
+    sink->too_many = bytes > sink->most - sink->bytes;
     if (sink->too_many)
         return 0;
     errno = 0;
@@ -88,7 +87,9 @@ static enum base_error perform(CURL *curl, const char *url, const struct lab_fet
     if (!code)
         code = curl_easy_perform(curl);
     if (sink->too_many)
-        return base_fail(why, BASE_ELIMIT, "%s: has more than %zu bytes", url, (size_t)LIMIT_DATA_FILE_BYTES);
+        return base_fail(why, BASE_ELIMIT,
+                         "%s: has more than %zu bytes, so it is not the file that is expected", url,
+                         sink->most);
     if (sink->error)
         return base_fail(why, BASE_EIO, "%s: cannot be written after %zu bytes: %s", path, sink->bytes,
                          strerror(sink->error));
@@ -103,10 +104,10 @@ static enum base_error perform(CURL *curl, const char *url, const struct lab_fet
                 : BASE_OK;
 }
 
-enum base_error lab_fetch_transfer(const char *url, const struct lab_fetch_options *options, FILE *out,
-                                   const char *path, struct base_reason *why)
+enum base_error lab_fetch_transfer(const char *url, size_t most, const struct lab_fetch_options *options,
+                                   FILE *out, const char *path, struct base_reason *why)
 {
-    struct sink sink = {.out = out};
+    struct sink sink = {.out = out, .most = most};
     CURL *curl = curl_global_init(CURL_GLOBAL_DEFAULT) ? NULL : curl_easy_init();
     if (!curl)
         return base_fail(why, BASE_ENOMEM, "libcurl does not start: out of memory");

@@ -93,7 +93,7 @@ static enum base_error print_tensors(const struct node_safetensors *file, struct
         const size_t bad = print_tensor(tensor, width);
         if (bad && !error)
             error = base_fail(why, BASE_EFORMAT,
-                              "its tensor '%s' holds %zu number%s that %s: training cannot continue from it",
+                              "its tensor '%s' holds %zu number%s that %s: no training can continue from it",
                               tensor->name, bad, base_plural(bad),
                               bad == 1 ? "is NaN or infinite" : "are NaN or infinite");
     }
@@ -196,6 +196,16 @@ static bool is_ours(const struct node_safetensors *file)
     return format && !strcmp(format, NODE_CHECKPOINT_FORMAT);
 }
 
+static bool is_of_p2pml(const struct node_safetensors *file)
+{
+    return is_ours(file) || node_safetensors_metadata(file, "p2pml");
+}
+
+static bool has_unknown_digest(const struct node_safetensors *file)
+{
+    return !node_safetensors_has_digest(file) && node_safetensors_metadata(file, "digest");
+}
+
 static void print_head(const struct node_safetensors *file, const char *path)
 {
     struct stat status;
@@ -213,7 +223,9 @@ static void print_head(const struct node_safetensors *file, const char *path)
         printf("safetensors, %s of p2pml",
                node_safetensors_metadata(file, "p2pml") ? "a model" : "not a checkpoint");
     }
-    printf(", digest %s\n", node_safetensors_has_digest(file) ? "right" : "missing");
+    printf(", digest %s\n", node_safetensors_has_digest(file) ? "right"
+                            : has_unknown_digest(file)        ? "of an unknown kind"
+                                                              : "missing");
     static const char *const fields[] = {"node", "model", "step", "round"};
     for (size_t i = 0; ours && i < sizeof fields / sizeof fields[0]; i++)
         print_field(file, fields[i]);
@@ -230,8 +242,12 @@ enum base_error node_checkpoint_inspect(const char *path, struct base_reason *wh
     print_head(file, path);
     print_metadata(file);
     error = print_tensors(file, why);
-    if (!is_ours(file)) // the meaning of other programs' numbers is not known
+    if (!is_of_p2pml(file)) // the meaning of other programs' numbers and digests is not known
         error = BASE_OK;
+    else if (!error && has_unknown_digest(file))
+        error =
+            base_fail(why, BASE_EFORMAT,
+                      "its digest is of a kind that this version does not know, so nobody has checked it");
     print_edges(file);
     node_safetensors_free(file);
     if (fflush(stdout) || ferror(stdout))

@@ -115,9 +115,9 @@ static enum base_error take_lock(struct node_keeper *k, struct base_reason *why)
     char path[PATH_BYTES];
     if (!path_of(k, "lock", path))
         return BASE_OK;
-    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
-        return base_fail(why, BASE_EIO, "%s: %s", path, strerror(errno));
+        return base_fail(why, BASE_EIO, "%s: %s", path, base_open_error(errno));
     enum base_error error = BASE_OK;
     if (flock(file, LOCK_EX | LOCK_NB))
         error =

@@ -1,5 +1,6 @@
 #include "node/store/lines.h"
 
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "node/store/place.h"
@@ -54,14 +55,14 @@ static enum base_error open_file(struct node_lines *lines, struct base_reason *w
 {
     struct stat status;
     BASE_ASSERT(lines->file < 0);
-    int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK,
+    int file = open(lines->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW,
                     NODE_FILE_MODE); // a pipe that nobody empties loses lines; training must not wait for it
     if (file < 0 || fstat(file, &status)) {
         int cause = errno;
         if (file >= 0)
             close(file);
         return base_fail(why, BASE_EIO, "cannot open '%s' to append %s: %s", lines->path, lines->event,
-                         strerror(cause));
+                         base_open_error(cause));
     }
     lines->file = file;
     lines->regular = S_ISREG(status.st_mode);
@@ -146,9 +147,10 @@ static bool move_all(const struct node_lines *lines)
 static void change_file(struct node_lines *lines)
 {
     char *fresh = NULL;
-    int file = asprintf(&fresh, "%s.new", lines->path) < 0
-                   ? -1
-                   : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, NODE_FILE_MODE);
+    int file =
+        asprintf(&fresh, "%s.new", lines->path) < 0
+            ? -1
+            : open(fresh, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, NODE_FILE_MODE);
     BASE_ASSERT(lines->regular && lines->bounds.bytes);
     lines->limit = lines->size + lines->bounds.bytes; // the next attempt, if this one fails
     if (file >= 0 && move_all(lines) && rename(fresh, lines->path) == 0) {

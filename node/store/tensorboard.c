@@ -163,7 +163,7 @@ static enum base_error open_file(struct node_tensorboard *t, const char *directo
         return error;
     snprintf(t->path + used, sizeof t->path - (size_t)used, "/events.out.tfevents.%lld.%s.%ld",
              (long long)now.tv_sec, node, (long)getpid());
-    t->file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    t->file = open(t->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0644);
     if (t->file < 0)
         return base_fail(why, BASE_EIO, "cannot open '%s': %s", t->path, strerror(errno));
     write_version(t, (double)now.tv_sec + (double)now.tv_nsec / 1e9);

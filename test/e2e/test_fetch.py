@@ -212,6 +212,10 @@ class Fetch(unittest.TestCase):
         said = self.fetch("mnist", "--from", self.base + "/", "--dir", self.out, "--ca", self.ca, status=1)
         self.assertIn(f"found SHA-256 {digest(b'not MNIST')}, expected 440fcabf", said)
         self.assertEqual(self.server.asked, ["/train-images-idx3-ubyte.gz"])  # and no other file
+        self.server.files["train-images-idx3-ubyte.gz"] = bytes(9912423)
+        said = self.fetch("mnist", "--from", self.base + "/", "--dir", self.out, "--ca", self.ca, status=1)
+        self.assertIn("has more than 9912422 bytes, so it is not the file that is expected", said)
+        self.assertEqual(os.listdir(self.out), [])
         if not os.path.exists(SHAKESPEARE):
             self.skipTest(f"the rest needs {SHAKESPEARE}")
         with open(SHAKESPEARE, "rb") as f:

@@ -52,7 +52,8 @@ static void test_invalid_options_are_refused_with_a_reason(void **state)
     (void)state;
     const size_t shape[] = {4}, none[] = {0};
     const struct p2pml_tensor good = {"w", shape, 1}, twice[] = {{"w", shape, 1}, {"w", shape, 1}},
-                              empty = {"w", none, 1}, unnamed = {NULL, shape, 1}, deep = {"w", shape, 9};
+                              empty = {"w", none, 1}, unnamed = {NULL, shape, 1}, deep = {"w", shape, 9},
+                              red = {"w\x1b[31m", shape, 1};
     const char *outer[] = {"average.outer_momentum=0.5", NULL}, *unknown[] = {"average.ration=1", NULL};
     const struct {
         struct p2pml_options options;
@@ -64,6 +65,7 @@ static void test_invalid_options_are_refused_with_a_reason(void **state)
         {{.tensors = &empty, .n_tensors = 1}, "dimension of 0"},
         {{.tensors = &unnamed, .n_tensors = 1}, "tensor 0"},
         {{.tensors = &deep, .n_tensors = 1}, "9 dimensions"},
+        {{.tensors = &red, .n_tensors = 1}, "tensor 0: its name has a control character"},
         {{.tensors = &good, .n_tensors = 1, .settings = outer}, "outer_momentum"},
         {{.tensors = &good, .n_tensors = 1, .settings = unknown}, "average.ratio"},
         {{.tensors = &good, .n_tensors = 1, .config_file = "/nowhere.yaml"}, "/nowhere.yaml"},

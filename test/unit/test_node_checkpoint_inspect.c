@@ -80,12 +80,41 @@ static void inspect_accepts_files_of_other_programs(void **state)
     free(text);
 }
 
+// One that p2pml exported has a meaning, and a digest of another kind is not one that was checked.
+static void inspect_fails_for_models_that_are_broken(void **state)
+{
+    struct world *world = *state;
+    struct base_reason why;
+    static const struct {
+        const char *metadata;
+        float value;
+        const char *words;
+    } cases[] = {{"\"p2pml\":\"model 1\"", NAN, "'w' holds 1 number that is NaN or infinite"},
+                 {"\"p2pml\":\"model 1\",\"digest\":\"sha256:0\"", 1, "its digest is of a kind"}};
+    const char *path = path_of(world, "model");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char header[256];
+        const float values[2] = {1, cases[i].value};
+        const uint64_t length = (uint64_t)snprintf(header, sizeof header,
+                                                   "{\"__metadata__\":{%s},\"w\":{\"dtype\":\"F32\","
+                                                   "\"shape\":[2],\"data_offsets\":[0,8]}}",
+                                                   cases[i].metadata);
+        const struct base_span spans[] = {{&length, 8}, {header, length}, {values, sizeof values}};
+        assert_int_equal(base_file_write(path, 0600, spans, 3, &why), BASE_OK);
+        free(inspect(world, path, BASE_EFORMAT, &why));
+        if (!strstr(why.text, cases[i].words))
+            fail_msg("expected '%s' in '%s'", cases[i].words, why.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(inspect_shows_the_contents_of_a_checkpoint, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(inspect_accepts_files_of_other_programs, world_set_up,
+                                        world_tear_down),
+        cmocka_unit_test_setup_teardown(inspect_fails_for_models_that_are_broken, world_set_up,
                                         world_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,6 +175,28 @@ static void test_a_file_that_cannot_be_renamed_keeps_growing(void **state)
     node_lines_close(lines);
 }
 
+// node.dir may lie where others can write, such as /tmp.
+static void test_a_symbolic_link_is_not_followed(void **state)
+{
+    char other[160], fresh[160];
+    struct node_lines *lines = NULL;
+    struct base_reason why = {""};
+    (void)state;
+    snprintf(other, sizeof other, "%s/other", directory);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(node_lines_open(path, "test", (struct node_lines_bounds){8, 2}, &lines, &why), BASE_EIO);
+    assert_non_null(strstr(why.text, "it is a symbolic link"));
+    assert_int_equal(unlink(path), 0);
+    lines = open_lines(8, 2);
+    assert_int_equal(symlink(other, fresh), 0); // nor where the next file is begun
+    append(lines, "abc");
+    assert_string_equal(contents(0), "aaa\nbbb\nccc\n");
+    node_lines_close(lines);
+    assert_int_equal(unlink(fresh), 0);
+    assert_int_not_equal(access(other, F_OK), 0);
+}
+
 static void limit_files(rlim_t bytes)
 {
     const struct rlimit limit = {bytes, RLIM_INFINITY};
@@ -207,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fewer_files_are_kept_after_the_limit_was_lowered, begin, end),
         cmocka_unit_test_setup_teardown(test_half_a_line_of_a_killed_process_is_cut, begin, end),
         cmocka_unit_test_setup_teardown(test_a_file_that_cannot_be_renamed_keeps_growing, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_symbolic_link_is_not_followed, begin, end),
         cmocka_unit_test_setup_teardown(test_a_full_disk_loses_lines_and_nothing_else, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -148,6 +148,25 @@ static void a_missing_directory_is_an_error(void **state)
     assert_true(why.text[0] != 0);
 }
 
+static void a_link_under_its_name_is_replaced(void **state)
+{
+    char other[80], text[16] = "";
+    (void)state;
+    snprintf(other, sizeof other, "%s/other", directory);
+    write_file("41\n");
+    assert_int_equal(rename(path, other), 0);
+    assert_int_equal(symlink(other, path), 0);
+    (void)start(NOW);
+    struct stat status;
+    assert_int_equal(lstat(path, &status), 0);
+    assert_true(S_ISREG(status.st_mode));
+    FILE *file = fopen(other, "r");
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "41\n");
+    assert_int_equal(unlink(other), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +174,7 @@ int main(void)
         cmocka_unit_test(a_start_after_an_orderly_end_is_not_counted),
         cmocka_unit_test(the_file_stays_short_after_many_starts),
         cmocka_unit_test(a_damaged_file_begins_again),
+        cmocka_unit_test(a_link_under_its_name_is_replaced),
         cmocka_unit_test(the_count_can_be_raised_but_not_lowered),
         cmocka_unit_test(a_missing_directory_is_an_error),
     };
