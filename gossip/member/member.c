@@ -189,22 +189,26 @@ static void later(uint64_t *time_ns, uint64_t by_ns)
 }
 
 // The process was suspended: missed answers say nothing about others. They may suspect us by now: a new
-// record refutes that before we hear of it.
+// record refutes that before we hear of it. What waited in the sockets is old, so all members are asked.
 static void paused(struct gossip_membership *m, uint64_t gap_ns)
 {
     BASE_ASSERT(gap_ns > 0 && gap_ns <= m->now_ns);
     m->totals.pauses++;
     m->dirty = true;
     member_probe_cancel(m);
+    m->woke_ns = m->now_ns;
+    m->woke_number = m->number;
     later(&m->probe_ns, gap_ns);
     later(&m->unanswered_ns, gap_ns);
     later(&m->heard_ns, gap_ns);
     for (size_t i = 0; i < m->count; i++) {
         later(&m->sorted[i]->heard_ns, gap_ns);
         later(&m->sorted[i]->answered_ns, gap_ns);
+        m->sorted[i]->stale = true;
         for (size_t k = 0; k < m->sorted[i]->n_suspicions; k++)
             later(&m->sorted[i]->suspicions[k].at_ns, gap_ns);
     }
+    member_probe_all(m);
 }
 
 static void linked(struct gossip_membership *m, const struct gossip_id *id)

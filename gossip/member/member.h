@@ -138,7 +138,8 @@ struct gossip_member_info {
     // Its progress as last reported by the member itself, unchecked; 0: its present process has reported
     // none. For this node: the value last passed to gossip_membership_progress.
     uint64_t round, step;
-    uint64_t progress_ns; // when it reported that
+    uint64_t progress_ns; // when it reported that; what may have waited while this process was suspended does
+                          // not count
     // Its present process has answered a probe of this process, or a stream to it came into use, or it has
     // sent its record over its stream. False for a member that only sends, or is only mentioned by others.
     bool answered;

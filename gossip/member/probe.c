@@ -90,6 +90,14 @@ static bool anybody_here(const struct gossip_membership *m)
     return m->states[GOSSIP_MEMBER_ALIVE] + m->states[GOSSIP_MEMBER_SUSPECT] > 1; // more than this node
 }
 
+void member_probe_all(struct gossip_membership *m)
+{
+    BASE_ASSERT(m->n_order + 1 == m->count);
+    for (size_t i = 0; i < m->n_order && m->self->record.n_addresses > 0; i++)
+        if (member_is_here(m->order[i]))
+            ping(m, m->order[i], ++m->number, member_way_to(m->order[i]));
+}
+
 static void set_cut_off(struct gossip_membership *m, bool cut_off)
 {
     struct gossip_membership_action action = {.kind = GOSSIP_MEMBERSHIP_CUT_OFF};

@@ -67,6 +67,7 @@ struct member {
     uint64_t synced_ns, corrected_ns;
     uint64_t round, step, progress_ns; // as it last reported
     bool answered;                     // by its present process
+    bool stale; // what it reports may have waited since before this process was suspended
     // as a suspector
     uint64_t credit_ns; // its budget of suspicions, as saved time
     uint64_t wrong_ns;
@@ -134,6 +135,8 @@ struct gossip_membership {
     struct member_timing timing;   // of all answers
     int64_t savings, savings_most; // bytes that may be sent
     uint64_t saved_ns, told_ns;    // told_ns: the latest round of gossip
+    uint64_t woke_ns;              // when the latest suspension of this process ended
+    uint32_t woke_number;          // the last question asked before that
     uint64_t unanswered_ns;        // since when no question has been answered; 0: none is open
     uint64_t heard_ns;             // latest packet from any member
     unsigned talkers;              // members that have sent something since, but no answer
@@ -266,6 +269,7 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
 void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
 void member_probe_cancel(struct gossip_membership *m); // all of them
+void member_probe_all(struct gossip_membership *m);    // one ping each
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
                         struct member *target);
 void member_probe_timer(struct gossip_membership *m);

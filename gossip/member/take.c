@@ -72,13 +72,25 @@ static enum base_error take_item(struct gossip_membership *m, struct base_reader
     return error;
 }
 
+#define STALE_NS (5 * SECOND_NS) // after that nothing waits any more, even of a member that cannot answer
+
+// Reports may wait in the sockets of a process that is suspended. An answer to a later question did not.
+static bool is_stale(const struct gossip_membership *m, const struct member *peer,
+                     const struct header *header)
+{
+    const bool answers = header->kind == PACKET_ACK && header->number > m->woke_number;
+    return peer->stale && !answers && m->now_ns - m->woke_ns < STALE_NS;
+}
+
 // Round and step are those of the sender only.
 static void take_progress(struct gossip_membership *m, struct member *peer, const struct header *header)
 {
     BASE_ASSERT(peer != m->self);
     peer->round = header->round;
     peer->step = header->step;
-    peer->progress_ns = m->now_ns;
+    peer->stale = is_stale(m, peer, header);
+    if (!peer->stale)
+        peer->progress_ns = m->now_ns;
 }
 
 // The question or answer in the packet. An answer is never longer than the question.

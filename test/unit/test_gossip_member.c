@@ -259,6 +259,45 @@ static void a_long_pause_counts_as_a_death_and_heals(void **s)
     member_net_destroy(&net);
 }
 
+// As a socket delivers it to a process that was suspended: old, but read only now.
+static void deliver(size_t to, size_t from, uint64_t round)
+{
+    uint8_t bytes[31] = {6}; // gossip
+    struct base_writer writer = base_writer_of(bytes + 15, 16);
+    base_write_u64(&writer, round);
+    base_write_u64(&writer, round);
+    const struct gossip_membership_event event = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                  .now_ns = net.now_ns,
+                                                  .peer = net.nodes[from].identity.id,
+                                                  .bytes = bytes,
+                                                  .n_bytes = sizeof bytes};
+    member_net_step(&net, to, &event);
+}
+
+static void after_a_pause_only_new_reports_count(void **s)
+{
+    (void)s;
+    begin(8);
+    for (size_t i = 0; i < 8; i++)
+        gossip_membership_progress(net.nodes[i].membership, 100, 400);
+    member_net_run(&net, 10 * SECOND);
+    net.nodes[3].running = false;
+    member_net_run(&net, 6 * SECOND);
+    for (size_t i = 0; i < 8; i++)
+        gossip_membership_progress(net.nodes[i].membership, 5000, 20000);
+    const uint64_t woke_ns = net.now_ns;
+    net.nodes[3].running = true;
+    for (size_t i = 0; i < 8; i++)
+        if (i != 3)
+            deliver(3, i, 101);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(i == 3 || info_of(3, i).progress_ns < woke_ns);
+    member_net_run(&net, SECOND / 10); // all have been asked, and answer
+    for (size_t i = 0; i < 8; i++)
+        assert_true(i == 3 || (info_of(3, i).progress_ns > woke_ns && info_of(3, i).round == 5000));
+    member_net_destroy(&net);
+}
+
 static void a_partition_heals_by_itself(void **s)
 {
     (void)s;
@@ -572,6 +611,7 @@ int main(void)
         cmocka_unit_test(packet_loss_makes_no_member_dead),
         cmocka_unit_test(membership_works_over_streams_without_datagrams),
         cmocka_unit_test(after_a_pause_a_node_suspects_no_other_and_is_not_dead),
+        cmocka_unit_test(after_a_pause_only_new_reports_count),
         cmocka_unit_test(a_long_pause_counts_as_a_death_and_heals),
         cmocka_unit_test(a_partition_heals_by_itself),
         cmocka_unit_test(of_two_equal_halves_one_is_the_majority),
