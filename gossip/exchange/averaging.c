@@ -252,7 +252,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
 
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {
-        gossip_speed_compare(edge, mine, theirs);
+        gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
     }
     return error;

@@ -23,7 +23,7 @@ struct gossip_edge {
     struct gossip_pace_peer pace;    // who waits for whom
     uint64_t pace_ns;                // time of a local step of the peer; 0: not known
     unsigned far_rates;              // exchanges in a row in which the two learning rates were far apart
-    float rates;                     // the peer's over ours in the latest of these
+    float rates;                     // the peer's over ours, once they have been for long; else 0
     uint64_t epoch, sequence;        // of the next exchange
     uint64_t resync_offset;          // elements that RESYNC has covered; equal to parameters when live
     double progress;                 // gossip_exchange.progress at the moment when our side of the latest

@@ -43,7 +43,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .scaling = gossip_edge_apart(exchange, edge) ? exchange->scaling : 0,
         .other_scaling = gossip_edge_apart(exchange, edge) ? edge->peer_scaling : 0,
         .begins = edge->start == GOSSIP_EDGE_LATE,
-        .rates = gossip_speed_rates(edge),
+        .rates = edge->rates,
         .silent = gossip_pace_spent(&exchange->pace, &edge->pace),
         .barred = edge->state == GOSSIP_EDGE_BARRED,
         .standing = edge->standing,

@@ -9,7 +9,7 @@
 #define PACE_ROUNDS 64.0
 #define PACE_MAX    16.0 // beyond this a pace is more likely a pause
 #define RATE_FAR    16.0f
-#define RATE_ROUNDS 8u // exchanges in a row: one after an absence says little
+#define RATE_TIMES  8u // in which every element was sent so often
 
 // False: there is no neighbour to compare with.
 static bool speed_now(const struct gossip_exchange *exchange, double *pace)
@@ -56,10 +56,20 @@ static int far(float ratio)
     return ratio >= RATE_FAR ? 1 : ratio <= 1 / RATE_FAR ? -1 : 0;
 }
 
+// Exchanges in a row. After an absence the scales of many exchanges contain a part of it (averaging.c): 3,600
+// rounds are 16 times a round for 170 exchanges of 1/32 of the elements.
+static unsigned long_enough(const struct gossip_exchange *exchange)
+{
+    BASE_ASSERT(exchange->entries > 0);
+    const size_t exchanges = RATE_TIMES * exchange->options.parameters / exchange->entries;
+
+    return exchanges < UINT32_MAX ? (unsigned)exchanges : UINT32_MAX;
+}
+
 // The step scales are sums of the learning rates since the latest exchange. A slow node has made fewer steps
 // in that time, in lock-step as many: the rates are far apart if they are either way.
-void gossip_speed_compare(struct gossip_edge *edge, const struct gossip_packet *mine,
-                          const struct gossip_exchange_message *theirs)
+void gossip_speed_compare(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                          const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
 {
     const bool both = mine->standing == GOSSIP_PRESENT && theirs->standing == GOSSIP_PRESENT;
     if (!both || !(mine->step_scale > 0) || !(theirs->step_scale > 0))
@@ -68,11 +78,6 @@ void gossip_speed_compare(struct gossip_edge *edge, const struct gossip_packet *
     const bool timed = mine->pace_ns > 0 && theirs->pace_ns > 0;
     const float by_time = timed ? ratio * (float)theirs->pace_ns / (float)mine->pace_ns : ratio;
     const bool apart = far(ratio) != 0 && far(ratio) == far(by_time);
-    edge->far_rates = !apart ? 0 : edge->far_rates < RATE_ROUNDS ? edge->far_rates + 1 : RATE_ROUNDS;
-    edge->rates = ratio;
-}
-
-float gossip_speed_rates(const struct gossip_edge *edge)
-{
-    return edge->far_rates == RATE_ROUNDS ? edge->rates : 0;
+    edge->far_rates = !apart ? 0 : edge->far_rates < UINT32_MAX ? edge->far_rates + 1 : UINT32_MAX;
+    edge->rates = edge->far_rates >= long_enough(exchange) ? ratio : 0;
 }

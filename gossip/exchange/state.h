@@ -234,9 +234,8 @@ const float *gossip_exchange_second_moment(const struct gossip_exchange *exchang
 void gossip_speed_learn(struct gossip_exchange *exchange, uint64_t pace_ns);
 
 // An exchange was made: what the two packets say of the learning rates.
-void gossip_speed_compare(struct gossip_edge *edge, const struct gossip_packet *mine,
-                          const struct gossip_exchange_message *theirs);
-float gossip_speed_rates(const struct gossip_edge *edge); // struct gossip_edge_info
+void gossip_speed_compare(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                          const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 
 // plausible.c. Measures the norm of the published model if it is not known. Messages that are implausible
 // relative to it are counted and refused.

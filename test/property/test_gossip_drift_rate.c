@@ -154,13 +154,36 @@ static float rates_after(float ratio, uint64_t pace, unsigned rounds, bool absen
 static void test_neighbours_with_far_rates_are_told_on_both_ends(void **state)
 {
     (void)state;
-    assert_true(fabsf(rates_after(17, 1, 12, false) - 17) < 0.01f);
-    assert_true(fabsf(rates_after(0.01f, 1, 12, false) - 0.01f) < 1e-4f);
-    assert_true(rates_after(15, 1, 12, false) <= 0);
-    assert_true(rates_after(17, 1, 6, false) <= 0);      // a few exchanges say little
-    assert_true(rates_after(17, 1, 40, true) <= 0);      // nor does one in eight
-    assert_true(rates_after(0.05f, 20, 12, false) <= 0); // a slow node: it makes fewer steps
-    assert_true(rates_after(0.001f, 20, 12, false) > 0); // and has another rate
+    assert_true(fabsf(rates_after(17, 1, 36, false) - 17) < 0.01f);
+    assert_true(fabsf(rates_after(0.01f, 1, 36, false) - 0.01f) < 1e-4f);
+    assert_true(rates_after(15, 1, 36, false) <= 0);
+    assert_true(rates_after(17, 1, 28, false) <= 0);     // a few exchanges say little
+    assert_true(rates_after(17, 1, 100, true) <= 0);     // nor does one in eight
+    assert_true(rates_after(0.05f, 20, 36, false) <= 0); // a slow node: it makes fewer steps
+    assert_true(rates_after(0.001f, 20, 36, false) > 0); // and has another rate
+}
+
+// Its exchanges afterwards contain a part of the time in which the two did not meet.
+static void test_a_node_that_was_away_has_the_same_rate(void **state)
+{
+    struct gossip_exchange_options options = defaults(0.25f, KERNELS_FP32);
+    struct gossip_edge_info info;
+    struct net *net = net_create(2, 40, TOPOLOGY_RING, net_seed(35), &options);
+    uint64_t round = 0;
+    (void)state;
+    net->step_scale = 1;
+    net_link_all(net);
+    while (round < 20)
+        net_round_all(net, ++round);
+    net_unlink(net, 0, 1);
+    while (round < 400)
+        net_round(net, 1, ++round);
+    net_link(net, 0, 1);
+    for (unsigned k = 0; k < 60; k++) {
+        net_round_all(net, ++round);
+        assert_true(net_edge(net, 0, 1, &info)->rates <= 0 && net_edge(net, 1, 0, &info)->rates <= 0);
+    }
+    net_destroy(net);
 }
 
 static void test_how_far_the_scale_follows_a_fall(void **state)
@@ -185,6 +208,7 @@ int main(void)
         cmocka_unit_test(test_corrections_outlast_a_fall_of_the_rate),
         cmocka_unit_test(test_corrections_outlast_restarts_of_a_schedule),
         cmocka_unit_test(test_neighbours_with_far_rates_are_told_on_both_ends),
+        cmocka_unit_test(test_a_node_that_was_away_has_the_same_rate),
         cmocka_unit_test(test_how_far_the_scale_follows_a_fall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
