@@ -255,12 +255,19 @@ static void end_steps(struct sim_node *node)
     go_on(node);
 }
 
+static void give(struct sim_node *node)
+{
+    if (learner_of(node)->give)
+        learner_of(node)->give(learner_of(node)->learner.owner, node->host);
+}
+
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
     const struct gossip_average_round round = {
         .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors};
 
+    give(node);
     train->begun_ns = sim_node_now(node);
     gossip_average_round(node->average, &round);
     sim_average_act(node);
@@ -377,6 +384,7 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
         return_model(node, next->round);
         break;
     case GOSSIP_ROUNDS_MERGE:
+        give(node);
         BASE_ASSERT(
             !gossip_average_merge(node->average, node->train.vectors.model, next->gives, sim_node_now(node)));
         sim_average_act(node);
