@@ -192,6 +192,8 @@ static void falsify(struct lab_attack *attack, const struct lab_attack_view *hon
         break;
     case LAB_ATTACK_LABELS: // its data are the lie
     case LAB_ATTACK_MOMENTS:
+    case LAB_ATTACK_STALL:
+    case LAB_ATTACK_FINISHED:
     case LAB_ATTACKS:
         break;
     }

@@ -4,9 +4,10 @@
 //
 //     create -> { begin -> give -> take }* -> destroy
 //
-// Two sorts of kinds. Those that walk falsify their own model and go on from what they gave: SIGN, DRIFT,
-// FREERIDE, LABELS. The others know all honest models and give something made of these, whatever their own
-// training has become. One owner; everything is a function of the arguments and the seed.
+// Some kinds falsify their own model and go on from what they gave: SIGN, REPLAY, FREERIDE, LABELS, MOMENTS.
+// The others know all honest models and give something made of these, whatever their own training has become.
+// STALL and FINISHED lie in messages, which is lab/sim's part; their model is true. One owner; everything is
+// a function of the arguments and the seed.
 #ifndef LAB_ATTACK_ATTACK_H
 #define LAB_ATTACK_ATTACK_H
 
@@ -23,13 +24,15 @@
     ROW(ONE_ENTRY, "one-entry", 5e4) /* the honest mean with this in its last entry */                       \
     ROW(ALIE, "alie", 1.5)           /* the honest mean less so many standard deviations, entry by entry */  \
     ROW(IPM, "ipm", 1)               /* the progress of the honest mean, reversed */                         \
-    ROW(DRIFT, "drift", 1e-4)        /* its own model, further by this in every entry and round */           \
+    ROW(DRIFT, "drift", 1e-4)     /* the honest mean, further off by this in each entry with each round */   \
     ROW(SPIKE, "spike", 5e4)      /* the honest mean, and as BIG in every LAB_ATTACK_SPIKE_ROUNDSth round */ \
     ROW(REPLAY, "replay", 0)      /* its first model for ever */                                             \
     ROW(NEGATED, "negated", 1)    /* the honest mean, negated */                                             \
     ROW(FREERIDE, "freeride", 0)  /* its model before the local steps: no work of its own */                 \
     ROW(LABELS, "labels", 0)      /* its own model, trained on labels in reverse order */                    \
-    ROW(MOMENTS, "moments", 5000) /* its own model; second moments multiplied by this */
+    ROW(MOMENTS, "moments", 5000) /* its own model; second moments multiplied by this */                     \
+    ROW(STALL, "stall", 0) /* its own model, which it never exchanges; its rounds grow slowly (lab/sim) */   \
+    ROW(FINISHED, "finished", 0) /* its own model; claims to have done its last step (lab/sim) */
 
 #define LAB_ATTACK_SPIKE_ROUNDS 60u
 

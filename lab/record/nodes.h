@@ -23,7 +23,7 @@ struct lab_node {
     uint64_t lines_before; // of metrics when it was started
     size_t heard;          // signs of its journal that progress has shown
     bool stopped;          // by an event
-    bool attacks;          // counts in no figure
+    const char *attack;    // its kind (lab/attack): counts in no figure; NULL: honest
     bool untold;           // its fault file has changed since the node read it
 };
 struct lab_happening { // the outcome of an event

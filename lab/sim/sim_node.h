@@ -116,9 +116,11 @@ struct sim_traffic {
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 };
 
-struct sim_node_faults { // of tests
+struct sim_node_faults { // of tests and attackers
     bool liar;
     bool miser;      // gives no node its model
+    bool stalls;     // speaks of exchanges, and neither begins nor answers one
+    bool finished;   // claims that it has done its last step, once it trains
     uint64_t boasts; // claims that its model is so many rounds and steps further
 };
 

@@ -18,7 +18,7 @@
 // Nobody asks what an attacker has done.
 static bool is_explained(const struct lab_cluster *cluster, size_t node)
 {
-    if (cluster->nodes[node].attacks)
+    if (cluster->nodes[node].attack)
         return true;
     for (size_t i = 0; i < cluster->schedule->count; i++) {
         const struct lab_event *event = &cluster->schedule->items[i];

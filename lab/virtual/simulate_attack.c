@@ -31,6 +31,16 @@ enum base_error simulate_attackers_create(struct simulation *s, struct base_reas
     return error;
 }
 
+void simulate_attackers_arm(struct simulation *s)
+{
+    const struct lab_attackers *hostile = &s->experiment->hostile;
+    for (size_t i = 0; i < hostile->count; i++) {
+        struct sim_node_faults *faults = &s->world.node[hostile->items[i].node]->faults;
+        faults->stalls = hostile->items[i].kind == LAB_ATTACK_STALL;
+        faults->finished = hostile->items[i].kind == LAB_ATTACK_FINISHED;
+    }
+}
+
 void simulate_give(void *owner, size_t host)
 {
     struct simulation *s = owner;

@@ -114,6 +114,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     simulate_watch(s, &s->watch);
     s->wire = (struct sim_wire){s, send};
     sim_world_create(&s->world, &options);
+    simulate_attackers_arm(s);
     for (size_t i = 0; i < s->cluster->count; i++)
         gossip_id_hex(&s->world.identity[i].id, s->cluster->ids.hex[i]);
     return BASE_OK;
@@ -160,10 +161,10 @@ static void destroy(struct simulation *s)
     free(s);
 }
 
-static bool any_runs(const struct simulation *s)
+static bool any_honest_runs(const struct simulation *s)
 {
     for (size_t i = 0; i < s->cluster->count; i++)
-        if (s->world.node[i]->running)
+        if (s->world.node[i]->running && !s->sim_trainers[i].attack)
             return true;
     return false;
 }
@@ -222,7 +223,7 @@ static void follow(struct simulation *s)
     for (size_t i = 0; i < s->cluster->count; i++)
         if (!lab_set_has(&s->cluster->schedule->late, i))
             simulate_node_start(s, i);
-    while (any_runs(s) || (!s->asked && lab_player_goes_on(&s->player))) {
+    while (any_honest_runs(s) || (!s->asked && lab_player_goes_on(&s->player))) {
         uint64_t now_ns = sim_world_now(&s->world), until_ns = now_ns + SLICE_NS;
         uint64_t next_ns = lab_player_next(&s->player, now_ns);
         if (!sim_world_run(&s->world, next_ns < until_ns ? next_ns : until_ns))

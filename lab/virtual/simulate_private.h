@@ -91,6 +91,8 @@ void simulate_trainers_destroy(struct simulation *simulation);
 
 // -- simulate_attack.c
 enum base_error simulate_attackers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_attackers_arm(
+    struct simulation *simulation); // those that lie in messages; before any node starts
 // The learner's `give`: the vectors of an attacker are falsified.
 void simulate_give(void *owner, size_t host);
 
