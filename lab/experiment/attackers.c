@@ -121,6 +121,21 @@ const struct lab_attacker *lab_attackers_find(const struct lab_attackers *attack
     return NULL;
 }
 
+size_t lab_attacker_ghosts(const struct lab_attacker *attacker)
+{
+    return attacker->kind == LAB_ATTACK_GHOSTS
+               ? (size_t)(attacker->factor * lab_attack_unit(LAB_ATTACK_GHOSTS))
+               : 0;
+}
+
+size_t lab_attackers_ghosts(const struct lab_attackers *attackers)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < attackers->count; i++)
+        count += lab_attacker_ghosts(&attackers->items[i]);
+    return count;
+}
+
 bool lab_attackers_have(const struct lab_attackers *attackers, enum lab_attack_kind kind)
 {
     for (size_t i = 0; i < attackers->count; i++)

@@ -25,6 +25,9 @@ enum base_error lab_attackers_read(const struct node_tree *tree, size_t nodes,
 void lab_attackers_free(struct lab_attackers *attackers);
 // NULL: the node is honest.
 const struct lab_attacker *lab_attackers_find(const struct lab_attackers *attackers, size_t node);
+#define LAB_GHOSTS_MAX 2000u
+size_t lab_attacker_ghosts(const struct lab_attacker *attacker);    // members that it makes up
+size_t lab_attackers_ghosts(const struct lab_attackers *attackers); // all of them
 bool lab_attackers_have(const struct lab_attackers *attackers, enum lab_attack_kind kind);
 
 #endif

@@ -107,7 +107,7 @@ static const struct node_key own_keys[] = {
         "attackers", attackers,
         "p2pml sim: nodes that give others false models and else speak the protocol honestly: {node: 3, kind: sign, "
         "factor: 5}; node may be a list. Kinds: sign, noise, big, one-entry, alie, ipm, drift, spike, replay, "
-        "negated, freeride, labels, moments, stall, finished (configs/README.md). Attackers count in no figure of the result."),
+        "negated, freeride, labels, moments, stall, finished, ghosts (configs/README.md). Attackers count in no figure of the result."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
@@ -312,6 +312,13 @@ static enum base_error read_attackers(struct lab_experiment *e, struct base_reas
             e, "attackers", why,
             "found the kind moments, expected it only with train.optimizer adamw and an "
             "average.share_second_moment above 0: else no second moments are sent");
+    if (lab_attackers_have(&e->hostile, LAB_ATTACK_GHOSTS) && e->sim.membership == LAB_MEMBERSHIP_KNOWN)
+        return lab_experiment_refuse(e, "attackers", why,
+                                     "found the kind ghosts with sim.membership known, expected gossip: else "
+                                     "nobody can make up members");
+    if (lab_attackers_ghosts(&e->hostile) > LAB_GHOSTS_MAX)
+        return lab_experiment_refuse(e, "attackers", why, "found %zu ghosts, expected at most %u",
+                                     lab_attackers_ghosts(&e->hostile), LAB_GHOSTS_MAX);
     return BASE_OK;
 }
 

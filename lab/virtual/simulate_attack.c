@@ -41,6 +41,28 @@ void simulate_attackers_arm(struct simulation *s)
     }
 }
 
+// The ghosts of an attacker follow those of the attackers before it. Once a second, so that they never stay
+// dead.
+static void announce_ghosts(struct simulation *s, size_t host)
+{
+    const struct lab_attackers *hostile = &s->experiment->hostile;
+    struct sim_trainer *p = &s->sim_trainers[host];
+    const uint64_t now_ns = sim_world_now(&s->world);
+    const size_t count = lab_attacker_ghosts(lab_attackers_find(hostile, host));
+    size_t first = s->cluster->count;
+    if (!count || (p->announced_ns && now_ns < p->announced_ns + SIM_SECOND))
+        return;
+    for (size_t i = 0; hostile->items[i].node != host; i++)
+        first += lab_attacker_ghosts(&hostile->items[i]);
+    sim_ghosts_announce(s->world.node[host], first, count, now_ns / SIM_SECOND);
+    p->announced_ns = now_ns;
+}
+
+const char *simulate_member_name(const struct simulation *s, size_t member)
+{
+    return member < s->cluster->count ? s->cluster->nodes[member].name : "ghost";
+}
+
 void simulate_give(void *owner, size_t host)
 {
     struct simulation *s = owner;
@@ -49,6 +71,7 @@ void simulate_give(void *owner, size_t host)
     struct lab_attack_view honest = {.models = models};
     if (!p->attack)
         return;
+    announce_ghosts(s, host);
     for (size_t i = 0; i < s->cluster->count; i++)
         if (simulate_is_there(s, i))
             models[honest.count++] = gossip_exchange_model(s->world.node[i]->train.exchange);

@@ -45,8 +45,17 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
                  uint64_t *arrival_ns)
 {
     struct simulation *s = owner;
+    *arrival_ns = now_ns + s->links.common.latency_ns;
+    if (to >= s->cluster->count) // to a made-up member, which hears nothing
+        return stream;
     return lab_network_send(s->network, stream ? LAB_STREAM : LAB_DATAGRAM, from, to, bytes, now_ns,
                             arrival_ns);
+}
+
+// The nodes, and the members that attackers make up.
+static size_t members(const struct simulation *s)
+{
+    return s->cluster->count + lab_attackers_ghosts(&s->experiment->hostile);
 }
 
 // Reads the graph of a file, and divides the nodes into groups by number. Without groups each node is a
@@ -54,10 +63,10 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
 static enum base_error make_graph(struct simulation *s, struct base_reason *why)
 {
     uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
-    s->group = malloc(s->cluster->count * sizeof *s->group);
+    s->group = malloc(members(s) * sizeof *s->group);
     if (!s->group)
         return base_fail(why, BASE_ENOMEM, "no memory for the groups of the nodes");
-    for (size_t i = 0; i < s->cluster->count; i++)
+    for (size_t i = 0; i < members(s); i++)
         s->group[i] = (uint32_t)(i / size);
     return lab_experiment_graph(s->experiment, &s->graph, why);
 }
@@ -88,7 +97,8 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     const struct node_config *config = &s->bench->view;
     struct sim_options options = {.seed = config->topology.seed ^ config->train.seed << 32 ^
                                           s->experiment->experiment.seed,
-                                  .nodes = s->cluster->count,
+                                  .nodes = members(s),
+                                  .ghosts = members(s) - s->cluster->count,
                                   .profile = (enum gossip_member_profile)config->cluster.profile,
                                   .topology = {.kind = (enum topology_kind)config->topology.kind,
                                                .seed = config->topology.seed,

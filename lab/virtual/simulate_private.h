@@ -27,6 +27,7 @@ struct sim_trainer {
     struct train_model *model;
     struct lab_attack *attack; // NULL: it is honest
     struct gossip_learner_vectors vectors;
+    uint64_t announced_ns;  // virtual: when it last told of the members that it makes up
     float *last;            // [parameters] the final model; NULL: not finished
     const float *measuring; // [parameters] the job measures it; NULL: none
     struct lab_job job;
@@ -93,6 +94,7 @@ void simulate_trainers_destroy(struct simulation *simulation);
 enum base_error simulate_attackers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_attackers_arm(
     struct simulation *simulation); // those that lie in messages; before any node starts
+const char *simulate_member_name(const struct simulation *simulation, size_t member); // or "ghost"
 // The learner's `give`: the vectors of an attacker are falsified.
 void simulate_give(void *owner, size_t host);
 
