@@ -58,11 +58,6 @@ static void announce_ghosts(struct simulation *s, size_t host)
     p->announced_ns = now_ns;
 }
 
-const char *simulate_member_name(const struct simulation *s, size_t member)
-{
-    return member < s->cluster->count ? s->cluster->nodes[member].name : "ghost";
-}
-
 void simulate_give(void *owner, size_t host)
 {
     struct simulation *s = owner;

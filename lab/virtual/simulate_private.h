@@ -94,7 +94,6 @@ void simulate_trainers_destroy(struct simulation *simulation);
 enum base_error simulate_attackers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_attackers_arm(
     struct simulation *simulation); // those that lie in messages; before any node starts
-const char *simulate_member_name(const struct simulation *simulation, size_t member); // or "ghost"
 // The learner's `give`: the vectors of an attacker are falsified.
 void simulate_give(void *owner, size_t host);
 
