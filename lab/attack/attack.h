@@ -22,7 +22,7 @@
     ROW(NOISE, "noise", 0.05)        /* the honest mean and this much Gaussian noise in every entry */       \
     ROW(BIG, "big", 5e4)             /* this in every entry */                                               \
     ROW(ONE_ENTRY, "one-entry", 5e4) /* the honest mean with this in its last entry */                       \
-    ROW(ALIE, "alie", 1.5)           /* the honest mean less so many standard deviations, entry by entry */  \
+    ROW(ALIE, "alie", 1)             /* the honest mean less so many standard deviations, entry by entry */  \
     ROW(IPM, "ipm", 1)               /* the progress of the honest mean, reversed */                         \
     ROW(DRIFT, "drift", 1e-4)     /* the honest mean, further off by this in each entry with each round */   \
     ROW(SPIKE, "spike", 5e4)      /* the honest mean, and as BIG in every LAB_ATTACK_SPIKE_ROUNDSth round */ \

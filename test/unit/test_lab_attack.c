@@ -48,7 +48,7 @@ static void each_kind_gives_what_its_name_says(void **state)
     once(LAB_ATTACK_SIGN, 5, (float[D]){-5, -5, -5});
     once(LAB_ATTACK_BIG, 1, (float[D]){5e4f, 5e4f, 5e4f});
     once(LAB_ATTACK_ONE_ENTRY, 0.1, (float[D]){2, 2, 5e3f});
-    once(LAB_ATTACK_ALIE, 2, (float[D]){-1, 2, -1}); // 3 deviations
+    once(LAB_ATTACK_ALIE, 3, (float[D]){-1, 2, -1}); // 3 deviations
     once(LAB_ATTACK_NEGATED, 1, (float[D]){-2, -2, -2});
     once(LAB_ATTACK_FREERIDE, 1, (float[D]){0, 0, 0});
     once(LAB_ATTACK_LABELS, 1, (float[D]){1, 1, 1});
