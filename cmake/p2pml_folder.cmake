@@ -54,6 +54,7 @@ set(P2PML_ROOM_lib 0)
 set(P2PML_ROOM_daemon 0)
 
 set(P2PML_ROOM_lab/sim 0)
+set(P2PML_ROOM_lab/attack 0)
 set(P2PML_ROOM_lab/term 1)
 set(P2PML_ROOM_lab/fetch 1)
 set(P2PML_ROOM_lab/top 2)

@@ -10,6 +10,7 @@ struct shard_trainer {
     struct train_dataset *shared; // replaces `shard`: with examples of dead nodes; NULL: none
     struct train_model *model;
     struct train_trainer *trainer;
+    bool flips; // the labels of its examples
 };
 
 struct lab_shard_trainers {
@@ -123,6 +124,18 @@ struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_tra
     return shard_trainers->list[node].model;
 }
 
+static void flip(struct train_dataset *data)
+{
+    for (size_t i = 0; i < data->examples; i++)
+        data->labels[i] = (uint32_t)data->classes - 1 - data->labels[i];
+}
+
+void lab_shard_trainer_flip(struct lab_shard_trainers *shard_trainers, size_t node)
+{
+    shard_trainers->list[node].flips = true;
+    flip(&shard_trainers->list[node].shard);
+}
+
 // Takes the examples that `node` trains on while only the shards in `living` are alive.
 static enum base_error cut(const struct lab_shard_trainers *shard_trainers, size_t node, const bool *living,
                            struct train_dataset *data, struct base_reason *why)
@@ -135,6 +148,8 @@ static enum base_error cut(const struct lab_shard_trainers *shard_trainers, size
         node_data_owners(&shard_trainers->config, shard_trainers->all, living, owner, why);
     if (!error)
         error = node_data_take(shard_trainers->all, owner, node, data, why);
+    if (!error && shard_trainers->list[node].flips)
+        flip(data);
     free(owner);
     return error;
 }

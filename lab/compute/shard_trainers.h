@@ -25,6 +25,9 @@ struct train_model *lab_shard_trainer_model(struct lab_shard_trainers *shard_tra
 // also trains on its part of the dead shards (node/learn/data.h); if all are alive, only on its own shard.
 enum base_error lab_shard_trainer_share(struct lab_shard_trainers *shard_trainers, size_t node,
                                         const bool *living, struct base_reason *why) BASE_CHECK;
+// From now on class i of this node's examples is called class classes - 1 - i: an attacker. The data have
+// labels.
+void lab_shard_trainer_flip(struct lab_shard_trainers *shard_trainers, size_t node);
 // Starts the node again from the seed model at step 0, like a process without a checkpoint.
 enum base_error lab_shard_trainer_restart(struct lab_shard_trainers *shard_trainers, size_t node,
                                           struct base_reason *why) BASE_CHECK;

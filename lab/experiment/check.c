@@ -83,6 +83,11 @@ enum base_error lab_experiment_check_run(const struct lab_experiment *e, struct 
         error = lab_experiment_refuse(
             e, "sim.vector", why,
             "found in an experiment of p2pml run, expected only with p2pml sim; with 0 the nodes train");
+    if (!error && e->hostile.count)
+        error =
+            lab_experiment_refuse(e, "attackers", why,
+                                  "found in an experiment of p2pml run, expected only with p2pml sim: real "
+                                  "nodes hold no attacker");
     return error;
 }
 
@@ -102,6 +107,11 @@ enum base_error lab_experiment_check_sim(const struct lab_experiment *e, struct 
 {
     if (lab_experiment_engine(e) == LAB_ENGINE_NODES)
         return check_nodes_engine(e, why);
+    if (e->hostile.count)
+        return lab_experiment_refuse(
+            e, "attackers", why,
+            "found with sim.engine rounds, expected sim.engine nodes: there the nodes speak "
+            "the protocol");
     if (e->sim.vector && e->experiment.nodes > LAB_NODES_MAX && e->events.count)
         return lab_experiment_refuse(e, "events", why, "found events, expected none for more than %u nodes",
                                      LAB_NODES_MAX);

@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "lab/experiment/network.h"
 #include "lab/experiment/step_times.h"
+#include "train/optimizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -102,6 +103,11 @@ static const struct node_key own_keys[] = {
         "time from the moment when all nodes train. at: {round: 200}, for: {rounds: 20}: when more than "
         "half of the nodes that train have done that many rounds. A node whose first event is start is absent "
         "before it."),
+    MAPS(
+        "attackers", attackers,
+        "p2pml sim: nodes that give others false models and else speak the protocol honestly: {node: 3, kind: sign, "
+        "factor: 5}; node may be a list. Kinds: sign, noise, big, one-entry, alie, ipm, drift, spike, replay, "
+        "negated, freeride, labels, moments, stall, finished, ghosts (configs/README.md). Attackers count in no figure of the result."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 
@@ -290,6 +296,32 @@ static uint64_t rounds_of(const struct lab_experiment *e)
     return (e->node.train.steps + local_steps - 1) / local_steps;
 }
 
+static bool shares_second_moments(const struct node_config *node)
+{
+    return node->train.optimizer == TRAIN_ADAMW && node->average.share_second_moment > 0;
+}
+
+static enum base_error read_attackers(struct lab_experiment *e, struct base_reason *why)
+{
+    const struct node_tree *where = NULL;
+    enum base_error error = lab_attackers_read(&e->attackers, e->experiment.nodes, &e->hostile, &where, why);
+    if (error)
+        return lab_experiment_at_part(e, "attackers", where, why, error);
+    if (lab_attackers_have(&e->hostile, LAB_ATTACK_MOMENTS) && !shares_second_moments(&e->node))
+        return lab_experiment_refuse(
+            e, "attackers", why,
+            "found the kind moments, expected it only with train.optimizer adamw and an "
+            "average.share_second_moment above 0: else no second moments are sent");
+    if (lab_attackers_have(&e->hostile, LAB_ATTACK_GHOSTS) && e->sim.membership == LAB_MEMBERSHIP_KNOWN)
+        return lab_experiment_refuse(e, "attackers", why,
+                                     "found the kind ghosts with sim.membership known, expected gossip: else "
+                                     "nobody can make up members");
+    if (lab_attackers_ghosts(&e->hostile) > LAB_GHOSTS_MAX)
+        return lab_experiment_refuse(e, "attackers", why, "found %zu ghosts, expected at most %u",
+                                     lab_attackers_ghosts(&e->hostile), LAB_GHOSTS_MAX);
+    return BASE_OK;
+}
+
 static enum base_error read_schedule(struct lab_experiment *e, struct base_reason *why)
 {
     const struct node_tree *where = NULL;
@@ -349,6 +381,8 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
     if (!error)
         error = read_targets(&e, why);
     if (!error)
+        error = read_attackers(&e, why);
+    if (!error)
         error = read_schedule(&e, why);
     if (!error)
         error = add_churn(&e, why);
@@ -369,6 +403,7 @@ enum base_error lab_experiment_load(const struct lab_experiment_source *source,
 void lab_experiment_free(struct lab_experiment *experiment)
 {
     lab_schedule_free(&experiment->schedule);
+    lab_attackers_free(&experiment->hostile);
     if (experiment->schema.keys)
         node_schema_free(&experiment->schema, experiment);
     free_schema(&experiment->schema);

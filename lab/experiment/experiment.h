@@ -4,6 +4,7 @@
 #ifndef LAB_EXPERIMENT_EXPERIMENT_H
 #define LAB_EXPERIMENT_EXPERIMENT_H
 
+#include "lab/experiment/attackers.h"
 #include "lab/experiment/churn.h"
 #include "node/config/config.h"
 
@@ -44,8 +45,10 @@ struct lab_experiment {
         uint64_t vector;             // 0: train; else only average Gaussian vectors of so many elements
     } sim;
     struct lab_churn churn;
-    struct node_tree sweep;  // list of maps: key: [values]; those of one map vary together, maps multiply
-    struct node_tree events; // as in the file
+    struct node_tree sweep;     // list of maps: key: [values]; those of one map vary together, maps multiply
+    struct node_tree events;    // as in the file
+    struct node_tree attackers; // {node: 3, kind: sign}
+    struct lab_attackers hostile; // the attackers, read; set by loading
     struct lab_schedule schedule; // the events, read; set by loading
     struct lab_targets {          // the same
         double items[LAB_TARGETS_MAX];

@@ -117,6 +117,8 @@ static enum base_error make_nodes(const struct lab_experiment *experiment, const
         node->log = lab_path("%s/log", node->directory);
         node->fault = lab_path("%s/fault", node->directory);
         node->events = lab_path("%s/events.jsonl", node->directory);
+        const struct lab_attacker *attacker = lab_attackers_find(&experiment->hostile, i);
+        node->attack = attacker ? lab_attack_name(attacker->kind) : NULL;
         if (ports) {
             node->port = ports->port[2 * i];
             node->http_port = ports->port[2 * i + 1];
@@ -244,9 +246,14 @@ bool lab_node_ended_well(const struct lab_node *node)
     return node->gone == LAB_HERE && lab_process_succeeded(&node->process);
 }
 
+bool lab_node_counts(const struct lab_node *node)
+{
+    return lab_node_ended_well(node) && !node->attack;
+}
+
 bool lab_node_failed(const struct lab_node *node)
 {
-    return node->starts && node->gone == LAB_HERE && !lab_process_succeeded(&node->process);
+    return node->starts && !node->attack && node->gone == LAB_HERE && !lab_process_succeeded(&node->process);
 }
 
 enum base_error lab_node_cut(const struct lab_cluster *cluster, struct lab_node *node,

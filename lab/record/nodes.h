@@ -23,6 +23,7 @@ struct lab_node {
     uint64_t lines_before; // of metrics when it was started
     size_t heard;          // signs of its journal that progress has shown
     bool stopped;          // by an event
+    const char *attack;    // its kind (lab/attack): counts in no figure; NULL: honest
     bool untold;           // its fault file has changed since the node read it
 };
 struct lab_happening { // the outcome of an event
@@ -67,7 +68,9 @@ enum base_error lab_node_start(struct lab_node *node, const char *program, char 
 void lab_node_pretend_end(struct lab_node *node, int status);
 // True: it ended by itself, with status 0.
 bool lab_node_ended_well(const struct lab_node *node);
-// True: it did not end well, was not ended by an event, and no pending event starts it.
+// True: it ended well and is honest, so it counts in the result.
+bool lab_node_counts(const struct lab_node *node);
+// True: it is honest, did not end well, was not ended by an event, and no pending event starts it.
 bool lab_node_failed(const struct lab_node *node);
 // Writes the ids of the nodes in `cut` into the fault file of `node`, which is informed once it handles
 // SIGHUP (lab_acts_tell_faults).

@@ -16,7 +16,11 @@ static enum base_error check(const struct lab_experiment *e, struct base_reason 
 static enum base_error load(struct run *run, struct base_reason *why)
 {
     const struct lab_experiment *e = &run->experiment;
-    return e->sim.vector ? BASE_OK : lab_workbench_load(e, &run->bench, why);
+    enum base_error error = e->sim.vector ? BASE_OK : lab_workbench_load(e, &run->bench, why);
+    if (!error && lab_attackers_have(&e->hostile, LAB_ATTACK_LABELS) && !run->bench.train.labels)
+        error = lab_experiment_refuse(
+            e, "attackers", why, "found the kind labels, expected it only where every example has one class");
+    return error;
 }
 
 // The properties of a model that is only a vector.

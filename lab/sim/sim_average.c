@@ -92,12 +92,19 @@ static void refuse(struct sim_node *node, size_t peer, enum gossip_average_why w
     sim_link_close(node, peer, close[why]);
 }
 
+static bool moves_models(const struct gossip_message *message)
+{
+    return message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
+}
+
 static void carry_out(struct sim_node *node, const struct gossip_average_action *action)
 {
     size_t peer = SIZE_MAX;
 
     switch (action->kind) {
     case GOSSIP_AVERAGE_SEND:
+        if (node->faults.stalls && moves_models(action->message))
+            break;
         peer = sim_world_find(node->world, &action->peer);
         trace(node, "exchange", peer, action->message);
         sim_link_send(node, peer, action->message);
@@ -180,8 +187,7 @@ static bool rests(const void *owner, struct gossip_snapshot_vectors *vectors)
 
     vectors->part[GOSSIP_PART_OUTER] = train->vectors.outer;
     vectors->part[GOSSIP_PART_SECOND] = train->vectors.second_moment;
-    vectors->round = train->rounds.round + node->faults.boasts;
-    vectors->step = train->rounds.step + node->faults.boasts;
+    sim_train_claim(node, &vectors->round, &vectors->step);
     return train->rounds.doing != GOSSIP_ROUNDS_MEET;
 }
 

@@ -23,10 +23,9 @@ void sim_known_at(const struct sim_node *node, size_t identity, struct gossip_me
                                         .since_ns =
                                             (uint64_t)((int64_t)known->since_ns[identity] + node->clock_ns),
                                         .heard_ns = there,
-                                        .round = other->train.rounds.round,
-                                        .step = other->train.rounds.step,
                                         .progress_ns = sim_node_now(node),
                                         .answered = other->running};
+    sim_train_claim(other, &info->round, &info->step);
 }
 
 static void count_members(struct sim_world *world)

@@ -20,6 +20,9 @@ struct sim_learner {
     // All of the following may be NULL. The vectors are complete and published. Called again when another
     // node's model replaces them.
     void (*ready)(void *owner, size_t host, enum sim_origin origin);
+    // Of an attacker: the vectors are about to be given to others, at a boundary or in a merge, and may be
+    // falsified here. The exchange then speaks the protocol about what it is given.
+    void (*give)(void *owner, size_t host);
     // A round's exchange is over and its update is in the vectors.
     void (*done)(void *owner, size_t host, const struct gossip_rounds *rounds);
     // The last call: the other nodes have also finished, or the node leaves.

@@ -311,6 +311,16 @@ void sim_member_tick(struct sim_node *node, uint64_t now_ns)
              "a timer of membership does not pass");
 }
 
+void sim_member_finished(struct sim_node *node, uint64_t round, uint64_t step)
+{
+    if (node->world->options.known) {
+        sim_known_members.flags(node, GOSSIP_RECORD_FINISHED, 0);
+        return;
+    }
+    gossip_membership_flags(node->member.membership, GOSSIP_RECORD_FINISHED, 0);
+    gossip_membership_progress(node->member.membership, round, step);
+}
+
 void sim_member_unreachable(struct sim_node *node, size_t peer)
 {
     if (node->world->options.known)

@@ -246,7 +246,8 @@ static void list_peers(struct sim_node *node)
     for (size_t i = 0; i < node->entries; i++) {
         // The first host never leaves permanently, and a single living address is enough. With twins, another
         // process may have the identity of that host, and one of the two stops: then a second host follows.
-        size_t host = i > options->twins ? base_rng_below(&rng, options->nodes) : (i + (node->self == 0)) % 2;
+        size_t host = i > options->twins ? base_rng_below(&rng, options->nodes - options->ghosts)
+                                         : (i + (node->self == 0)) % 2;
         node->entry[i] = host;
     }
 }

@@ -116,9 +116,11 @@ struct sim_traffic {
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 };
 
-struct sim_node_faults { // of tests
+struct sim_node_faults { // of tests and attackers
     bool liar;
     bool miser;      // gives no node its model
+    bool stalls;     // speaks of exchanges, and neither begins nor answers one
+    bool finished;   // claims that it has done its last step, once it trains
     uint64_t boasts; // claims that its model is so many rounds and steps further
 };
 
@@ -157,6 +159,9 @@ void sim_node_pause(struct sim_node *node);
 void sim_node_resume(struct sim_node *node, bool clock_stood);
 
 uint64_t sim_node_now(const struct sim_node *node); // local
+// An attacker: the identities from `first` on, which have no process, announce themselves to it, each time
+// with a new generation that refutes what the members think of them; its own membership spreads that.
+void sim_ghosts_announce(struct sim_node *node, size_t first, size_t count, uint64_t generation);
 // The state that survives a process; tests exchange disks.
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy);
 void sim_disk_free(struct sim_disk *disk);

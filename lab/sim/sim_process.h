@@ -24,6 +24,8 @@ sim_net_tell sim_node_tell;                                                   //
 void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
 void sim_member_tick(struct sim_node *node, uint64_t now_ns);
+// It claims to have done its last step.
+void sim_member_finished(struct sim_node *node, uint64_t round, uint64_t step);
 void sim_member_unreachable(struct sim_node *node, size_t peer); // positive evidence
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
 
@@ -91,6 +93,8 @@ void sim_train_done(struct sim_node *node, const struct gossip_average_action *a
 void sim_train_fetched(struct sim_node *node, const struct gossip_average_action *action);
 void sim_train_merged(struct sim_node *node, const struct gossip_average_action *action);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);
+// The round and step that others are told.
+void sim_train_claim(const struct sim_node *node, uint64_t *round, uint64_t *step);
 uint64_t sim_train_deadline(const struct sim_node *node);
 
 // -- disk (sim_disk.c)

@@ -255,12 +255,19 @@ static void end_steps(struct sim_node *node)
     go_on(node);
 }
 
+static void give(struct sim_node *node)
+{
+    if (learner_of(node)->give)
+        learner_of(node)->give(learner_of(node)->learner.owner, node->host);
+}
+
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
     const struct gossip_average_round round = {
         .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors};
 
+    give(node);
     train->begun_ns = sim_node_now(node);
     gossip_average_round(node->average, &round);
     sim_average_act(node);
@@ -295,6 +302,34 @@ static void return_model(struct sim_node *node, uint64_t round)
     sim_average_act(node);
 }
 
+static bool claims_its_end(const struct sim_node *node)
+{
+    return node->faults.finished && node->train.rounds.state == GOSSIP_ROUNDS_TRAINING;
+}
+
+void sim_train_claim(const struct sim_node *node, uint64_t *round, uint64_t *step)
+{
+    const struct gossip_rounds *rounds = &node->train.rounds;
+
+    *round = rounds->round + node->faults.boasts;
+    *step = rounds->step + node->faults.boasts;
+    if (!claims_its_end(node))
+        return;
+    *step = rounds->options.steps;
+    *round = (*step + rounds->options.local_steps - 1) / rounds->options.local_steps;
+}
+
+// After every report of its true progress, which would undo it.
+static void claim_end(struct sim_node *node)
+{
+    uint64_t round, step;
+
+    if (!claims_its_end(node))
+        return;
+    sim_train_claim(node, &round, &step);
+    sim_member_finished(node, round, step);
+}
+
 static void tell_progress(struct sim_node *node)
 {
     struct sim_node_train *train = &node->train;
@@ -304,6 +339,7 @@ static void tell_progress(struct sim_node *node)
                                                    .step = train->rounds.step,
                                                    .least = gossip_rounds_least_stop(&train->rounds),
                                                    .ok = gossip_rounds_stand(&train->rounds)});
+    claim_end(node);
 }
 
 static void end_round(struct sim_node *node)
@@ -377,6 +413,7 @@ static void carry_out(struct sim_node *node, const struct gossip_rounds_next *ne
         return_model(node, next->round);
         break;
     case GOSSIP_ROUNDS_MERGE:
+        give(node);
         BASE_ASSERT(
             !gossip_average_merge(node->average, node->train.vectors.model, next->gives, sim_node_now(node)));
         sim_average_act(node);

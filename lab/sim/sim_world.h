@@ -31,6 +31,7 @@ struct sim_node;
 struct sim_options {
     uint64_t seed;
     size_t nodes, twins; // identities; further hosts with a copy of identity 0, 1, ...
+    size_t ghosts;       // of the nodes, the last ones: members that an attacker makes up (sim_ghosts.c)
     enum gossip_member_profile profile;
     struct topology_options topology;
     const uint32_t *group; // [nodes] hierarchical: number of the host or rack; NULL: no groups

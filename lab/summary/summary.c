@@ -76,15 +76,16 @@ static json_t *node_json(const struct lab_summary *s, size_t index)
                   "succeeded", lab_node_ended_well(node), "accuracy", lab_json_real(row.accuracy), "loss",
                   lab_json_real(row.test_loss), "training_loss", lab_json_real(row.loss), "consensus",
                   lab_json_real(row.consensus), "round", integer(row.round), "step", integer(row.step));
-    json_t *more = json_pack(
-        "{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}", "gone", gone_json(node),
-        "own_accuracy", row.merged ? lab_json_real(row.own_accuracy) : json_null(), "starts",
-        (int)node->starts, "own_steps", integer(row.own_steps), "own_examples",
-        row.own_examples == LAB_NOT_COUNTED ? json_null() : integer(row.own_examples), "exchanges",
-        integer(row.exchanges), "bytes_sent", integer(row.bytes_sent), "bytes_received",
-        integer(row.bytes_received), "packet_bytes", integer(row.delta_bytes), "dense_bytes",
-        integer(row.dense_bytes), "goodput", goodput_json(s->cluster, &goodput), "bad_metrics_lines",
-        (int)node->tail.bad, "port", (int)node->port, "http_port", (int)node->http_port);
+    json_t *more = json_pack("{s:o, s:s?, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i}",
+                             "gone", gone_json(node), "attacker", node->attack, "own_accuracy",
+                             row.merged ? lab_json_real(row.own_accuracy) : json_null(), "starts",
+                             (int)node->starts, "own_steps", integer(row.own_steps), "own_examples",
+                             row.own_examples == LAB_NOT_COUNTED ? json_null() : integer(row.own_examples),
+                             "exchanges", integer(row.exchanges), "bytes_sent", integer(row.bytes_sent),
+                             "bytes_received", integer(row.bytes_received), "packet_bytes",
+                             integer(row.delta_bytes), "dense_bytes", integer(row.dense_bytes), "goodput",
+                             goodput_json(s->cluster, &goodput), "bad_metrics_lines", (int)node->tail.bad,
+                             "port", (int)node->port, "http_port", (int)node->http_port);
     if (object && more)
         json_object_update(object, more); // without memory, some keys are missing
     json_decref(more);

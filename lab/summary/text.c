@@ -47,7 +47,7 @@ static void print_baseline(const struct lab_summary *s, enum lab_baseline kind, 
         print_score(what, &run->score, run->done ? note : "did not finish", out);
 }
 
-// Nodes that did not end well are not in the mean.
+// Nodes that did not end well, and attackers, are not in the mean.
 static void print_averaged(const struct lab_summary *s, FILE *out)
 {
     char note[64] = "the mean of the nodes' models";
@@ -78,7 +78,9 @@ static void print_scores(const struct lab_summary *s, const struct lab_totals *t
 
 static void describe_end(const struct lab_node *node, char status[LAB_STATUS_BYTES])
 {
-    if (node->gone == LAB_HERE)
+    if (node->attack)
+        snprintf(status, LAB_STATUS_BYTES, "attacker: %s", node->attack);
+    else if (node->gone == LAB_HERE)
         lab_process_describe(&node->process, status);
     else
         snprintf(status, LAB_STATUS_BYTES,

@@ -43,7 +43,7 @@ void lab_totals_of(const struct lab_cluster *cluster, struct lab_totals *totals)
         const struct lab_node *node = &cluster->nodes[i];
         const struct lab_row row = lab_tail_row(&node->tail);
         const struct lab_score score = {row.accuracy, row.test_loss, row.rmse, row.regression};
-        if (lab_node_ended_well(node))
+        if (lab_node_counts(node))
             gather(&gathering, &score);
         totals->own_steps += row.own_steps;
         totals->bytes_sent += row.bytes_sent;

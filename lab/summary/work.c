@@ -15,8 +15,11 @@
 #define UNAVERAGED_ROUNDS 100u // of its own, before few exchanges are too few
 
 // A partition lets one side adopt the model of the other, so it explains the work of every node in a group.
+// Nobody asks what an attacker has done.
 static bool is_explained(const struct lab_cluster *cluster, size_t node)
 {
+    if (cluster->nodes[node].attack)
+        return true;
     for (size_t i = 0; i < cluster->schedule->count; i++) {
         const struct lab_event *event = &cluster->schedule->items[i];
         const bool concerns = event->kind == LAB_PARTITION ? event->group[node] > 0 : event->node == node;
@@ -98,7 +101,7 @@ static size_t name_failed(const struct lab_cluster *cluster, FILE *out)
         const struct lab_row row = lab_tail_row(&node->tail);
         const bool failed = lab_node_failed(node), cut_off = is_cut_off(node, &row);
         char status[LAB_STATUS_BYTES];
-        if (!failed && !cut_off && !(lab_node_ended_well(node) && row.diverged))
+        if (!failed && !cut_off && !(lab_node_counts(node) && row.diverged))
             continue;
         lab_process_describe(&node->process, status);
         if (found < NODES_NAMED)
@@ -120,7 +123,7 @@ static void name_unmerged(const struct lab_cluster *cluster, FILE *out)
 {
     size_t found = 0, ended = 0;
     for (size_t i = 0; i < cluster->count; i++) {
-        const bool well = lab_node_ended_well(&cluster->nodes[i]);
+        const bool well = lab_node_counts(&cluster->nodes[i]);
         const bool keeps = well && !lab_tail_row(&cluster->nodes[i].tail).merged;
         ended += well;
         if (keeps && found < NODES_NAMED)

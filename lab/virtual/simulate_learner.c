@@ -41,6 +41,9 @@ static void begin(void *owner, size_t host, struct gossip_learner_vectors *vecto
     p->round = p->step = 0;
     p->scored = SIMULATE_NEVER;
     node_built_in_begin(&p->trainee, vectors);
+    p->vectors = *vectors;
+    if (p->attack)
+        lab_attack_begin(p->attack, vectors->model);
     if (vectors->outer) {
         memset(vectors->outer, 0, vector_bytes(p));
         memcpy(vectors->round_start, vectors->model, vector_bytes(p));
@@ -111,6 +114,8 @@ static void boundary(void *owner, size_t host, struct gossip_learner_steps *did)
     s->steps += p->steps;
     node_built_in_boundary(&p->trainee, did);
     did->step_ns = p->steps_ns / p->steps; // virtual
+    if (p->attack)
+        did->result = GOSSIP_LEARNER_DONE; // whatever its training has become: what it gives is another model
     p->step = did->step;
 }
 
@@ -121,6 +126,8 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
     if (p->row_waits && !p->under_way) // no steps are planned yet
         simulate_trainer_submit(p, 0, train_trainer_model(p->trainee.trainer));
     simulate_trainer_finish(p);
+    if (p->attack)
+        lab_attack_take(p->attack, p->vectors.model, p->vectors.second_moment);
     node_built_in_adopt(&p->trainee, change, step);
     p->step = step;
 }
@@ -228,6 +235,8 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", count);
     for (size_t i = 0; i < count && !error; i++)
         error = make_sim_trainer(s, i, why);
+    if (!error)
+        error = simulate_attackers_create(s, why);
     s->learner = (struct sim_learner){.learner = {.owner = s,
                                                   .parameters = s->bench->parameters,
                                                   .begin = begin,
@@ -238,6 +247,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},
+                                      .give = s->experiment->hostile.count ? simulate_give : NULL,
                                       .start = lab_shard_trainers_start(s->shard_trainers),
                                       .done = done,
                                       .finish = finish,
@@ -256,6 +266,7 @@ void simulate_trainers_destroy(struct simulation *s)
         free(p->trainee.round_start);
         free(p->trainee.kept);
         free(p->last);
+        lab_attack_destroy(p->attack);
     }
     free(s->sim_trainers);
     lab_shard_trainers_destroy(s->shard_trainers);

@@ -45,8 +45,17 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
                  uint64_t *arrival_ns)
 {
     struct simulation *s = owner;
+    *arrival_ns = now_ns + s->links.common.latency_ns;
+    if (to >= s->cluster->count) // to a made-up member, which hears nothing
+        return stream;
     return lab_network_send(s->network, stream ? LAB_STREAM : LAB_DATAGRAM, from, to, bytes, now_ns,
                             arrival_ns);
+}
+
+// The nodes, and the members that attackers make up.
+static size_t members(const struct simulation *s)
+{
+    return s->cluster->count + lab_attackers_ghosts(&s->experiment->hostile);
 }
 
 // Reads the graph of a file, and divides the nodes into groups by number. Without groups each node is a
@@ -54,10 +63,10 @@ static bool send(void *owner, bool stream, size_t from, size_t to, size_t bytes,
 static enum base_error make_graph(struct simulation *s, struct base_reason *why)
 {
     uint64_t size = s->experiment->experiment.group_size ? s->experiment->experiment.group_size : 1;
-    s->group = malloc(s->cluster->count * sizeof *s->group);
+    s->group = malloc(members(s) * sizeof *s->group);
     if (!s->group)
         return base_fail(why, BASE_ENOMEM, "no memory for the groups of the nodes");
-    for (size_t i = 0; i < s->cluster->count; i++)
+    for (size_t i = 0; i < members(s); i++)
         s->group[i] = (uint32_t)(i / size);
     return lab_experiment_graph(s->experiment, &s->graph, why);
 }
@@ -88,7 +97,8 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     const struct node_config *config = &s->bench->view;
     struct sim_options options = {.seed = config->topology.seed ^ config->train.seed << 32 ^
                                           s->experiment->experiment.seed,
-                                  .nodes = s->cluster->count,
+                                  .nodes = members(s),
+                                  .ghosts = members(s) - s->cluster->count,
                                   .profile = (enum gossip_member_profile)config->cluster.profile,
                                   .topology = {.kind = (enum topology_kind)config->topology.kind,
                                                .seed = config->topology.seed,
@@ -114,6 +124,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
     simulate_watch(s, &s->watch);
     s->wire = (struct sim_wire){s, send};
     sim_world_create(&s->world, &options);
+    simulate_attackers_arm(s);
     for (size_t i = 0; i < s->cluster->count; i++)
         gossip_id_hex(&s->world.identity[i].id, s->cluster->ids.hex[i]);
     return BASE_OK;
@@ -160,10 +171,10 @@ static void destroy(struct simulation *s)
     free(s);
 }
 
-static bool any_runs(const struct simulation *s)
+static bool any_honest_runs(const struct simulation *s)
 {
     for (size_t i = 0; i < s->cluster->count; i++)
-        if (s->world.node[i]->running)
+        if (s->world.node[i]->running && !s->sim_trainers[i].attack)
             return true;
     return false;
 }
@@ -222,7 +233,7 @@ static void follow(struct simulation *s)
     for (size_t i = 0; i < s->cluster->count; i++)
         if (!lab_set_has(&s->cluster->schedule->late, i))
             simulate_node_start(s, i);
-    while (any_runs(s) || (!s->asked && lab_player_goes_on(&s->player))) {
+    while (any_honest_runs(s) || (!s->asked && lab_player_goes_on(&s->player))) {
         uint64_t now_ns = sim_world_now(&s->world), until_ns = now_ns + SLICE_NS;
         uint64_t next_ns = lab_player_next(&s->player, now_ns);
         if (!sim_world_run(&s->world, next_ns < until_ns ? next_ns : until_ns))

@@ -5,6 +5,7 @@
 #ifndef LAB_VIRTUAL_SIMULATE_PRIVATE_H
 #define LAB_VIRTUAL_SIMULATE_PRIVATE_H
 
+#include "lab/attack/attack.h"
 #include "lab/experiment/network.h"
 #include "lab/experiment/step_times.h"
 #include "lab/record/event_player.h"
@@ -24,6 +25,9 @@ struct sim_trainer {
     struct node_built_in
         trainee; // the trainer is the shard_trainers', V and x0 of outer momentum are its own
     struct train_model *model;
+    struct lab_attack *attack; // NULL: it is honest
+    struct gossip_learner_vectors vectors;
+    uint64_t announced_ns;  // virtual: when it last told of the members that it makes up
     float *last;            // [parameters] the final model; NULL: not finished
     const float *measuring; // [parameters] the job measures it; NULL: none
     struct lab_job job;
@@ -86,6 +90,13 @@ struct simulation {
 enum base_error simulate_trainers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_trainers_destroy(struct simulation *simulation);
 
+// -- simulate_attack.c
+enum base_error simulate_attackers_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
+void simulate_attackers_arm(
+    struct simulation *simulation); // those that lie in messages; before any node starts
+// The learner's `give`: the vectors of an attacker are falsified.
+void simulate_give(void *owner, size_t host);
+
 // -- simulate_job.c. `measuring`: a model to be measured first, NULL: none.
 void simulate_trainer_submit(struct sim_trainer *sim_trainer, uint64_t steps, const float *measuring);
 void simulate_trainer_finish(struct sim_trainer *sim_trainer); // waits for its job and writes its row
@@ -106,6 +117,8 @@ uint64_t simulate_bytes_sent(const struct simulation *simulation);
 // -- simulate_sample.c
 enum base_error simulate_points_create(struct simulation *simulation, struct base_reason *why) BASE_CHECK;
 void simulate_points_destroy(struct simulation *simulation);
+// An honest node with a published model.
+bool simulate_is_there(const struct simulation *simulation, size_t node);
 void simulate_point_begin(struct simulation *simulation); // the first local step begins
 void simulate_point_look(struct simulation *simulation);  // a round was done: a point, where one is due
 // The final sample, over the models of the nodes when they finished; *average: their average.

@@ -102,11 +102,17 @@ static enum node_event_flag flag(bool value)
     return value ? NODE_EVENT_TRUE : NODE_EVENT_FALSE;
 }
 
+// An attacker may have made it up.
+static const char *name_of(const struct simulation *s, size_t member)
+{
+    return member < s->cluster->count ? s->cluster->nodes[member].name : "ghost";
+}
+
 static void changed(void *owner, struct sim_node *node, size_t peer,
                     const struct gossip_membership_action *action)
 {
     const struct simulation *s = owner;
-    struct node_event event = {.id = &action->peer, .name = s->cluster->nodes[peer].name};
+    struct node_event event = {.id = &action->peer, .name = name_of(s, peer)};
     switch (action->state) {
     case GOSSIP_MEMBER_ALIVE:
         event.event = action->known ? "alive" : "join";
@@ -135,7 +141,7 @@ static void plan(void *owner, struct sim_node *node)
     struct node_event event = {
         .event = "view", .lists = true, .members = gossip_graph_members(graph), .neighbours = names};
     for (; event.n_neighbours < gossip_graph_neighbours(graph); event.n_neighbours++)
-        names[event.n_neighbours] = s->cluster->nodes[sim_graph_neighbour(node, event.n_neighbours)].name;
+        names[event.n_neighbours] = name_of(s, sim_graph_neighbour(node, event.n_neighbours));
     write_event(node, &event);
 }
 

@@ -163,16 +163,17 @@ static float *measure(struct simulation *s, struct gathering *g, struct lab_samp
     return mean;
 }
 
-static bool is_there(const struct sim_node *node)
+bool simulate_is_there(const struct simulation *s, size_t node)
 {
-    return node->running && node->train.exchange;
+    const struct sim_node *there = s->world.node[node];
+    return there->running && there->train.exchange && !s->sim_trainers[node].attack;
 }
 
 static double mean_round(const struct simulation *s)
 {
     double rounds = 0, count = 0;
     for (size_t i = 0; i < s->cluster->count; i++)
-        if (is_there(s->world.node[i])) {
+        if (simulate_is_there(s, i)) {
             rounds += (double)s->sim_trainers[i].round;
             count++;
         }
@@ -183,7 +184,7 @@ static struct gathering *gather(struct simulation *s)
 {
     struct gathering *g = sim_must(calloc(1, sizeof *g));
     for (size_t i = 0; i < s->cluster->count; i++)
-        if (is_there(s->world.node[i]))
+        if (simulate_is_there(s, i))
             ask(s, g, i, gossip_exchange_model(s->world.node[i]->train.exchange));
     return g;
 }
@@ -227,7 +228,7 @@ void simulate_point_end(struct simulation *s, struct lab_average *average)
     *average = (struct lab_average){.score = lab_score_unknown(), .consensus = NAN};
     for (size_t i = 0; i < s->cluster->count; i++) {
         simulate_trainer_finish(&s->sim_trainers[i]);
-        if (lab_node_ended_well(&s->cluster->nodes[i]) && s->sim_trainers[i].last)
+        if (lab_node_counts(&s->cluster->nodes[i]) && s->sim_trainers[i].last)
             ask(s, g, i, s->sim_trainers[i].last);
     }
     if (g->count) {

@@ -34,6 +34,17 @@ sim: {step_time: 20ms}
 node: {linger: 20s}
 checkpoint: {every: 1s}
 """
+ATTACKED = """
+experiment: {nodes: 8, baselines: []}
+model: {kind: mlp, hidden: [24]}
+data: {train_count: 2000, test_count: 400}
+train: {steps: 600, eval_rounds: 50, batch: 16}
+average: {mode: sync, local_steps: 2, deadline_floor: 60s, deadline_ceiling: 60s, finish: none}
+topology: {kind: butterfly}
+node: {start_timeout: 60s, linger: 30s}
+checkpoint: {every: 0}
+sim: {step_time: 1ms}
+"""
 SAME = ("round", "step", "loss", "accuracy", "test_loss", "exchanges", "delta_bytes", "consensus", "rate")
 
 
@@ -114,13 +125,43 @@ class SimTest(unittest.TestCase):
     def test_one_seed_gives_the_same_bytes_on_any_number_of_threads(self):
         network = ("sim.jitter=1ms", "sim.loss=0.02", "sim.bandwidth=20", "sim.step_jitter=0.3",
                    f"train.steps={1200 if SLOWER == 1 else 400}")
-        text = ASYNC + "events: [{at: 2s, kill: 3}, {at: 5s, start: 3}]\n"
+        text = ASYNC + "events: [{at: 2s, kill: 3}, {at: 5s, start: 3}]\nattackers: [{node: 1, kind: alie}, {node: 4, kind: noise}]\n"
         self.perform("sim", text, "one", "sim.threads=1", *network)
         self.perform("sim", text, "two", "sim.threads=2", *network)
         self.perform("sim", text, "other", "experiment.seed=1", *network)
         for name in ["rounds.jsonl"] + [f"node-{i:02d}/{f}.jsonl" for i in range(6) for f in ("metrics", "events")]:
             self.assertEqual(self.bytes_of("one", name), self.bytes_of("two", name), name)
         self.assertNotEqual(self.bytes_of("one", "rounds.jsonl"), self.bytes_of("other", "rounds.jsonl"))
+
+    def attacked(self, kind, *settings):
+        """The mean accuracy of the seven honest nodes; node 3 attacks."""
+        s = self.perform("sim", ATTACKED, kind, f"attackers=[{{node: 3, kind: {kind}}}]", *settings)
+        self.assertEqual((s["averaged"]["nodes"], s["status"]), (7, "complete"))
+        self.assertEqual([n["attacker"] for n in s["per_node"]], [None] * 3 + [kind] + [None] * 4)
+        return s["node"]["mean"]["accuracy"]
+
+    def test_what_one_attacker_of_eight_does(self):
+        """What the honest nodes end at, with and without a defence. A change of the exchange that moves these figures, for better
+        or worse, changes them here, too."""
+        self.assertGreater(self.perform("sim", ATTACKED, "none")["node"]["mean"]["accuracy"], 0.84)  # 86.9%
+        self.assertGreater(self.attacked("labels"), 0.82)  # 85.0%
+        self.assertLess(self.attacked("noise"), 0.4)  # 23.4%
+        self.assertLess(self.attacked("negated", "average.clip=1.5"), 0.2)  # 11.0%
+        clipped = self.attacked("sign", "average.clip=1.5")  # 66.7%; without it all honest nodes diverge and end with status 1
+        self.assertGreater(clipped, 0.5)
+        self.assertLess(clipped, 0.84)
+
+    def test_an_attacker_of_membership_costs_time_or_steps(self):
+        honest = self.perform("sim", ATTACKED, "none")
+        stalled, ghostly = (self.perform("sim", ATTACKED, kind, f"attackers=[{{node: 3, kind: {kind}}}]", "average.deadline_floor=1s",
+                                         "average.deadline_ceiling=5s") for kind in ("stall", "ghosts"))
+        for attacked in (stalled, ghostly):
+            self.assertGreater(attacked["node"]["mean"]["accuracy"], 0.82)
+            self.assertGreater(attacked["seconds"]["virtual"], 1.2 * honest["seconds"]["virtual"])
+        self.p2pml("sim", self.file(ATTACKED), "--out", self.path("finished"), "--set", "attackers=[{node: [0, 2, 3, 5, 7], kind: finished}]")
+        with open(self.path("finished", "summary.json")) as f:
+            steps = [n["own_steps"] for n in json.load(f)["per_node"] if not n["attacker"]]
+        self.assertLess(max(steps), 300)  # 92 of 600: more than half of the members say that they have finished
 
     def test_events_are_carried_out(self):
         text = ASYNC + """events:
@@ -225,6 +266,7 @@ class SimTest(unittest.TestCase):
                  ("experiment:\n  nodes: 2000\n", ":2: experiment.nodes: found 2000, expected at most 1024"),
                  ("sim:\n  stragglers:\n    - {node: 8, factor: 2}\n", ":3: sim.stragglers: "),
                  ("sim:\n  links:\n    - {between: [[0], [8]], latency: 1ms}\n", ":3: sim.links: "),
+                 ("attackers:\n  - {node: 8, kind: sign}\n", ":2: attackers: node: found \"8\""),
                  ("sim:\n  speed: 2\n", ":2: "),
                  ("average:\n  method: choco\nsim: {engine: nodes}\n", ":2: average.method: "))
         for text, said in cases:

@@ -135,6 +135,25 @@ static void wrong_values_are_named_with_their_place(void **state)
         {"sim:\n  links:\n    - {between: [[0], [9]], latency: 5ms}\n", ":3: sim.links: "},
         {"sim:\n  links:\n    - {between: [[0], [1]], latency: -5ms}\n", ":3: sim.links: "},
         {"sim:\n  links:\n    - {between: [[0], [1]], lag: 5ms}\n", ":3: sim.links: "},
+        {"attackers:\n  - {node: 8, kind: sign}\n",
+         ":2: attackers: node: found \"8\", expected a node from 0 to 7"},
+        {"attackers:\n  - {node: 1, kind: evil}\n",
+         ":2: attackers: kind: found \"evil\", expected one of sign, noise, big, one-entry, alie, ipm, drift, spike, "
+         "replay, negated, freeride, labels, moments, stall, finished, ghosts"},
+        {"attackers:\n  - {node: 1, sort: sign}\n",
+         ":2: attackers: an attacker: found the entry sort, expected"},
+        {"attackers:\n  - {node: 1}\n",
+         ":2: attackers: expected node and kind, such as {node: 3, kind: sign}"},
+        {"attackers:\n  - {node: 1, kind: sign}\n  - {node: [0, 1], kind: noise}\n",
+         ":3: attackers: node: found node 1 a second time"},
+        {"attackers:\n  - {node: 1, kind: replay, factor: 2}\n",
+         ":2: attackers: factor: the kind replay has none; leave it out"},
+        {"attackers:\n  - {node: 1, kind: sign, factor: 0}\n",
+         ":2: attackers: factor: found \"0\", expected"},
+        {"attackers:\n  - {node: [0, 1, 2, 3, 4, 5, 6, 7], kind: sign}\n",
+         "attackers: found all 8 nodes, expected at least one honest node"},
+        {"attackers:\n  - {node: 1, kind: moments}\n",
+         ":1: attackers: found the kind moments, expected it only with train.optimizer adamw"},
         {"sim:\n  loss: 0.6\n", ":2: sim.loss: found \"0.6\", expected"},
         {"experiment.time_limit: soon\n", ":1: experiment.time_limit: found \"soon\", expected a duration"},
         {"average:\n  ratio: 2\n", ":2: average.ratio: found \"2\", expected a number"},
@@ -176,6 +195,11 @@ static void run_and_sim_refuse_what_they_cannot_do(void **state)
     only_refused_by(lab_experiment_check_run, "average:\n  method: choco\n",
                     ":2: average.method: this method is not an exchange between two nodes");
     only_refused_by(lab_experiment_check_run, "sim:\n  vector: 5\n", ":2: sim.vector: found in an");
+    only_refused_by(lab_experiment_check_run, "attackers:\n  - {node: 1, kind: sign}\n",
+                    ":1: attackers: found in an experiment of p2pml run, expected only with p2pml sim");
+    only_refused_by(lab_experiment_check_sim,
+                    "sim: {engine: rounds}\nattackers:\n  - {node: 1, kind: sign}\n",
+                    ":2: attackers: found with sim.engine rounds, expected sim.engine nodes");
     only_refused_by(lab_experiment_check_sim, "experiment:\n  nodes: 1025\n",
                     ":2: experiment.nodes: found 1025, expected at most 1024 with sim.engine nodes");
     only_refused_by(lab_experiment_check_sim, "sim: {engine: nodes}\naverage:\n  method: dpsgd\n",
