@@ -61,6 +61,7 @@
 #define GOSSIP_LINKS_LATE_NS       500000000ull   // a TIMER this late: the process was suspended
 #define GOSSIP_LINKS_IDLE_NS       10000000000ull // an unwanted link without traffic ends after this time
 #define GOSSIP_LINKS_GONE_NS       3000000000ull // the same for a link to a member that has left: it has flushed
+#define GOSSIP_LINKS_LEAVE_NS      1500000000ull  // direct links wait for the last words of relayed ones
 #define GOSSIP_LINKS_PACKET_NS     10000000000ull // how long a packet waits for a link
 #define GOSSIP_LINKS_RESOLVE_NS    30000000000ull // how long to wait for addresses
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
@@ -180,7 +181,7 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_PART,          // close the link to `peer`, because of `why`
     GOSSIP_LINKS_ALLOW,         // the allow-list has changed
     GOSSIP_LINKS_TIMER,         // the gossip_links_deadline has passed
-    GOSSIP_LINKS_LEAVE,         // no more calls, and none is accepted; all links send BYE and end
+    GOSSIP_LINKS_LEAVE, // no more calls, and none is accepted; all links send BYE and end, relayed ones first
 };
 struct gossip_links_event {
     enum gossip_links_event_kind kind;

@@ -87,6 +87,7 @@ struct gossip_links {
     struct gossip_links_options options;
     uint64_t now_ns, entropy, due_ns;
     bool started, leaving;
+    uint64_t leave_ns; // when it began to leave
     TAILQ_HEAD(, link) links;
     struct link **slot; // by the low bits of a handle
     size_t slots;

@@ -471,6 +471,39 @@ static void relayed_connections_have_a_limit_of_their_own(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_CROWDED); // a direct one of the same flood
 }
 
+// -- leaving
+
+// The last answers and the BYE of a relayed link pass over the link to its relay.
+static void direct_links_outlive_the_last_words_of_relayed_ones(void **state)
+{
+    (void)state;
+    const uint64_t direct = accept_active(LOW), relayed = accept_relayed_active(HIGH),
+                   other = accept_relayed_active(HIGHER);
+    accept_authenticated(HIGH + 20, true); // which waits for a greeting
+    SAY(GOSSIP_LINKS_LEAVE);
+    assert_int_equal(w.actions, 5); // three CLOSE, two DOWN
+    for (size_t i = 0; i < w.actions; i++)
+        assert_int_not_equal(w.action[i].link, direct);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = direct); // such as credit of the stream
+    need(GOSSIP_LINKS_DELIVER);
+    SAY(GOSSIP_LINKS_ENDED, .link = relayed, .end = GOSSIP_END_GONE);
+    assert_int_equal(w.actions, 0);
+    SAY(GOSSIP_LINKS_ENDED, .link = other, .end = GOSSIP_END_GONE);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, direct);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_LEAVING);
+}
+
+static void they_do_not_wait_for_ever(void **state)
+{
+    (void)state;
+    const uint64_t direct = accept_active(LOW), begin_ns = w.now_ns;
+    accept_relayed_active(HIGH);
+    SAY(GOSSIP_LINKS_LEAVE);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 2 * S) - begin_ns, GOSSIP_LINKS_LEAVE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, direct);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_LEAVING);
+}
+
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, begin_alone, end)
 
 int main(void)
@@ -499,6 +532,8 @@ int main(void)
         ALONE(a_direct_caller_has_reached_this_node),
         ALONE(a_stranger_has_not),
         ALONE(relayed_connections_have_a_limit_of_their_own),
+        ALONE(direct_links_outlive_the_last_words_of_relayed_ones),
+        ALONE(they_do_not_wait_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
