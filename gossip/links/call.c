@@ -3,6 +3,7 @@
 // called while it is wanted, and for one turn when packets wait for it. A member that has a link is looked
 // at: a turn of calls to its direct addresses. A turn asks for the addresses and tries each of them; pauses
 // between turns double, with jitter.
+#include "base/array.h"
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
 #include <stdlib.h>
@@ -166,7 +167,8 @@ static uint64_t longest_look_pause(const struct peer *peer)
     BASE_ASSERT(peer->active);
     if (peer->active->stuck)
         return GOSSIP_LINKS_PAUSE_MEMBER_NS;
-    return peer->active->relayed ? GOSSIP_LINKS_DIRECT_MAX_NS : GOSSIP_LINKS_BACK_NS;
+    return peer->active->relayed ? base_max(GOSSIP_LINKS_DIRECT_MAX_NS, peer->direct_ns)
+                                 : GOSSIP_LINKS_BACK_NS;
 }
 
 // A node without any link has only its entries: the first one that answers leads to all others.
@@ -405,9 +407,20 @@ void call_look(struct gossip_links *links, struct peer *peer)
     BASE_ASSERT(active);
     if (peer->look.state != CALL_IDLE || !links->started || links->leaving || !has_looks(links, active))
         return;
-    peer->look.pause_ns = active->relayed ? GOSSIP_LINKS_DIRECT_MIN_NS : GOSSIP_LINKS_BACK_NS;
+    peer->look.pause_ns =
+        active->relayed ? base_max(GOSSIP_LINKS_DIRECT_MIN_NS, peer->direct_ns) : GOSSIP_LINKS_BACK_NS;
     call_again(links, &target, &peer->look,
                active->relayed ? next_pause(links, &target, &peer->look) : GOSSIP_LINKS_BACK_FIRST_NS);
+}
+
+// A direct path that dies again and again is looked for less and less often, so that the link does not
+// alternate.
+void call_direct_died(struct peer *peer, uint64_t lasted_ns)
+{
+    const uint64_t next_ns = 2 * base_max(GOSSIP_LINKS_DIRECT_MIN_NS, peer->direct_ns);
+    BASE_ASSERT(peer->direct_ns <= GOSSIP_LINKS_DIRECT_LATE_NS);
+    peer->direct_ns =
+        lasted_ns >= GOSSIP_LINKS_SETTLED_NS ? 0 : base_min(next_ns, GOSSIP_LINKS_DIRECT_LATE_NS);
 }
 
 void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns)

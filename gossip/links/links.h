@@ -75,12 +75,15 @@
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
 // A look at a member calls its direct addresses although there is a link: for a direct one while the link is
-// relayed (doubling), or, if the other end has called, to find out whether it can be called.
-#define GOSSIP_LINKS_DIRECT_MIN_NS 1000000000ull
-#define GOSSIP_LINKS_DIRECT_MAX_NS 60000000000ull
-#define GOSSIP_LINKS_BACK_FIRST_NS 500000000ull // after the link began
-#define GOSSIP_LINKS_BACK_NS       240000000000ull
-#define GOSSIP_LINKS_HURRY_NS      200000000ull // the longest wait after HURRY
+// relayed (doubling), or, if the other end has called, to find out whether it can be called. The first pause
+// doubles with each direct link that died before it was settled, up to the last of these times.
+#define GOSSIP_LINKS_DIRECT_MIN_NS  1000000000ull
+#define GOSSIP_LINKS_DIRECT_MAX_NS  60000000000ull
+#define GOSSIP_LINKS_SETTLED_NS     300000000000ull
+#define GOSSIP_LINKS_DIRECT_LATE_NS 600000000000ull
+#define GOSSIP_LINKS_BACK_FIRST_NS  500000000ull // after the link began
+#define GOSSIP_LINKS_BACK_NS        240000000000ull
+#define GOSSIP_LINKS_HURRY_NS       200000000ull // the longest wait after HURRY
 // DUPLICATE follows this many answers in a row, over this time, in which a peer says that it has a working
 // link to another process with this id.
 #define GOSSIP_LINKS_DUPLICATES   3u

@@ -114,6 +114,14 @@ static bool improves(const struct link *link)
     return active && (active->stuck || (active->relayed && !link->relayed));
 }
 
+// It did not end in agreement: it broke, or was given up for a relayed one.
+static void note_death(const struct gossip_links *links, const struct link *link)
+{
+    BASE_ASSERT(link->state != GOSSIP_LINK_CLOSING);
+    if (link->state == GOSSIP_LINK_ACTIVE && !link->relayed)
+        call_direct_died(link->peer, links_after(links->now_ns, link->state_ns));
+}
+
 static void replace(struct gossip_links *links, struct link *old)
 {
     say_close(links, old, GOSSIP_CLOSE_REPLACED)->other = NULL;
@@ -128,6 +136,8 @@ static void activate(struct gossip_links *links, struct link *link)
     const struct gossip_links_target member = call_member(peer);
     struct link *other, *next;
     BASE_ASSERT(peer->undecided > 0 && link->state != GOSSIP_LINK_ACTIVE);
+    if (peer->active && link->relayed)
+        note_death(links, peer->active);
     if (peer->active)
         replace(links, peer->active);
     link->used_ns = links->now_ns;
@@ -293,8 +303,10 @@ bool pair_give_way(struct gossip_links *links, uint64_t host)
 
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end)
 {
-    if (link->state != GOSSIP_LINK_CLOSING)
+    if (link->state != GOSSIP_LINK_CLOSING) {
+        note_death(links, link);
         leave(links, link, end, false);
+    }
     links_free(links, link);
 }
 

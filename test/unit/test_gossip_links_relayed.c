@@ -1,4 +1,5 @@
 // Links over another member: they are no evidence, and give way to direct ones, which looks find.
+#include "base/array.h"
 #include "test/support/links_rules.h"
 
 enum { DIRECT_THEN_RELAY = 2 }; // the mask of two addresses
@@ -263,6 +264,43 @@ static void a_member_with_a_relayed_link_is_looked_at(void **state)
     no_looks(100 * S); // this node has called: it has nothing to find out
 }
 
+// Takes over after a look, and returns after which pause.
+static uint64_t look_leads_to(uint8_t first)
+{
+    const uint64_t begin_ns = w.now_ns, looked_ns = until_look(1000 * S);
+    resolve_look(first, 1);
+    const uint64_t direct = look_call();
+    prove(direct, first);
+    greet_with_life(direct, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, direct);
+    return looked_ns - begin_ns;
+}
+
+static void a_direct_path_that_dies_again_and_again_is_looked_for_less_often(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_DIRECT_MIN_NS;
+    want(HIGH);
+    for (size_t turn = 0; turn < 15; turn++) {
+        accept_relayed_active(HIGH);
+        assert_in_range(look_leads_to(HIGH), pause_ns / 2, pause_ns / 2 * 3);
+        const bool settled = turn == 12, dies = turn < 12;
+        w.now_ns += settled ? GOSSIP_LINKS_SETTLED_NS : 20 * S;
+        const uint64_t direct = gossip_links_active(w.links, &(struct gossip_id){.bytes = {HIGH}}, NULL);
+        if (dies && turn % 2) { // a relayed link takes the place of the silent one
+            greet_with_life(accept_relayed(HIGH), 1);
+            until(GOSSIP_LINKS_UP, 7 * S);
+            SAY(GOSSIP_LINKS_BYE, .link = need(GOSSIP_LINKS_UP)->link, .reason = "idle");
+        } else if (dies || settled) {
+            SAY(GOSSIP_LINKS_ENDED, .link = direct, .end = GOSSIP_END_OTHER);
+        } else { // in agreement
+            SAY(GOSSIP_LINKS_BYE, .link = direct, .reason = "idle");
+        }
+        pause_ns = settled || !dies ? GOSSIP_LINKS_DIRECT_MIN_NS
+                                    : base_min(2 * pause_ns, GOSSIP_LINKS_DIRECT_LATE_NS);
+    }
+}
+
 static void looks_do_not_disturb_the_pauses_between_calls(void **state)
 {
     (void)state;
@@ -521,6 +559,7 @@ int main(void)
         ALONE(the_higher_id_follows),
         ALONE(a_direct_link_that_waits_outlives_a_relayed_one_in_use),
         ALONE(a_member_with_a_relayed_link_is_looked_at),
+        ALONE(a_direct_path_that_dies_again_and_again_is_looked_for_less_often),
         ALONE(looks_do_not_disturb_the_pauses_between_calls),
         ALONE(a_member_that_called_is_called_back),
         ALONE(a_look_goes_on_behind_another_host),
