@@ -29,13 +29,20 @@ struct relay_side {
     bool fresh;                // it has not been told of the stream
     unsigned in;               // RELAY_READY | RELAY_WAITING
     uint32_t number;           // LINK: of the stream, on this link
-    uint32_t flight;     // bytes that came from it, without those of which it knows that they were taken
-    uint32_t credit;     // of these: taken, and it has not been told
-    struct gossip_id id; // LINK: the peer; LOCAL: the other end of the stream
-    uint64_t handle;     // LOCAL
-    uint64_t since_ns;   // LOCAL: when `taken` began to count; 0: never
-    uint64_t taken;      // LOCAL: bytes since then
-    uint32_t wanted;     // LOCAL: bytes that the other end should have on the way to it
+    uint32_t flight;          // bytes that came from it, without those of which it knows that they were taken
+    uint32_t credit;          // of these: taken, and it has not been told
+    struct gossip_id id;      // LINK: the peer; LOCAL: the other end of the stream
+    uint64_t handle;          // LOCAL
+    struct {                  // LOCAL: of the bytes that come from it
+        uint32_t pace;        // so many may be on the way
+        uint64_t busy_ns;     // since when some are, without a gap; 0: too few for credit
+        uint64_t credited_ns; // when it had credit last, or `busy_ns`
+        uint64_t least_ns;    // the least time until the first credit; 0: never had any
+        uint64_t usual_ns;    // the mean time until it has credit; 0: never had any
+        uint64_t since_ns, taken; // of these so many were taken since then
+        uint64_t looked_ns;
+        bool late;
+    };
     struct base_buffer waiting; // bytes for this side
     struct relay_stream *stream;
     struct relay_side *chain; // in its bucket

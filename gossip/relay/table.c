@@ -129,7 +129,7 @@ void relay_add_local(struct gossip_relay *relay, struct relay_side *side, const 
     side->state = RELAY_OPEN;
     side->id = *peer;
     side->handle = ++relay->handles << SLOT_BITS | slot;
-    side->wanted = GOSSIP_RELAY_WINDOW;
+    side->pace = GOSSIP_RELAY_WINDOW;
     relay->end[slot] = side;
 }
 
