@@ -284,7 +284,7 @@ static void a_link_does_not_alternate(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < seeds() / 15; seed++)
-        assert_in_range(alternations(seed), 2, 32);
+        assert_in_range(alternations(seed), 2, 110);
 }
 
 int main(void)

@@ -217,6 +217,87 @@ static void a_relayed_link_replaces_no_direct_one(void **state)
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, relayed);
 }
 
+// -- from one relay to another
+
+// The other end has found the older one late.
+static void a_relayed_link_gives_way_to_one_that_the_other_end_calls(void **state)
+{
+    (void)state;
+    const uint64_t old = accept_relayed_active(HIGH);
+    w.now_ns += GOSSIP_LINKS_INSTEAD_NS;
+    const uint64_t fresh = accept_relayed(HIGH);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old); // it is late, but not dead
+    greet_with_life(fresh, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+}
+
+static void calls_that_cross_leave_one_relayed_link(void **state)
+{
+    (void)state;
+    const uint64_t old = accept_relayed_active(HIGH);
+    w.now_ns += GOSSIP_LINKS_INSTEAD_NS - 1;
+    greet_with_life(accept_relayed(HIGH), 1);
+    assert_null(find(GOSSIP_LINKS_UP));
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+    w.now_ns += S;
+    greet_with_life(accept_relayed(HIGH), 2); // another process
+    assert_null(find(GOSSIP_LINKS_UP));
+}
+
+static uint64_t until_small(uint64_t at_most_ns)
+{
+    const uint64_t begin_ns = w.now_ns;
+    for (;;) {
+        assert_true(gossip_links_deadline(w.links) <= begin_ns + at_most_ns);
+        if (gossip_links_deadline(w.links) > w.now_ns)
+            w.now_ns = gossip_links_deadline(w.links);
+        SAY(GOSSIP_LINKS_TIMER);
+        for (size_t i = 0; i < w.actions; i++)
+            if (w.action[i].kind == GOSSIP_LINKS_RESOLVE && w.action[i].target.small)
+                return w.now_ns - begin_ns;
+    }
+}
+
+// Calls to direct addresses that do not answer take their time.
+static void a_look_under_way_does_not_delay_the_call_over_another_relay(void **state)
+{
+    (void)state;
+    const uint64_t link = accept_relayed_active(HIGH);
+    until_look(2 * S);
+    resolve_look(HIGH, 1);
+    const uint64_t direct = look_call();
+    SAY(GOSSIP_LINKS_STUCK, .link = link, .on = true);
+    assert_int_equal(until_small(0), 0);
+    SAY(GOSSIP_LINKS_ENDED, .link = direct, .end = GOSSIP_END_OTHER);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = GOSSIP_NO_ENTRY, .peer = id(HIGH), .small = true},
+        .count = 1, .relayed = 1);
+    need(GOSSIP_LINKS_CALL);
+}
+
+// Both relays are slow, or the other end is.
+static void two_relays_that_are_late_are_changed_less_and_less_often(void **state)
+{
+    (void)state;
+    uint64_t stays_ns = 0;
+    want(HIGH);
+    uint64_t link = accept_relayed_active(HIGH);
+    for (size_t turn = 0; turn < 12; turn++) {
+        SAY(GOSSIP_LINKS_STUCK, .link = link, .on = true);
+        const uint64_t took_ns = until_small(1000 * S);
+        assert_in_range(took_ns, stays_ns, stays_ns);
+        SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = GOSSIP_NO_ENTRY, .peer = id(HIGH), .small = true},
+            .count = 1, .relayed = 1);
+        link = need(GOSSIP_LINKS_CALL)->link;
+        prove(link, HIGH);
+        greet_with_life(link, 1);
+        assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
+        stays_ns = base_min(base_max(2 * stays_ns, GOSSIP_LINKS_RELAY_MIN_NS), GOSSIP_LINKS_PATH_LATE_NS);
+    }
+}
+
 static void the_higher_id_follows(void **state)
 {
     (void)state;
@@ -296,8 +377,8 @@ static void a_direct_path_that_dies_again_and_again_is_looked_for_less_often(voi
         } else { // in agreement
             SAY(GOSSIP_LINKS_BYE, .link = direct, .reason = "idle");
         }
-        pause_ns = settled || !dies ? GOSSIP_LINKS_DIRECT_MIN_NS
-                                    : base_min(2 * pause_ns, GOSSIP_LINKS_DIRECT_LATE_NS);
+        pause_ns =
+            settled || !dies ? GOSSIP_LINKS_DIRECT_MIN_NS : base_min(2 * pause_ns, GOSSIP_LINKS_PATH_LATE_NS);
     }
 }
 
@@ -556,6 +637,10 @@ int main(void)
         ALONE(the_lower_id_takes_a_direct_link_at_once),
         ALONE(another_process_waits_for_its_turn),
         ALONE(a_relayed_link_replaces_no_direct_one),
+        ALONE(a_relayed_link_gives_way_to_one_that_the_other_end_calls),
+        ALONE(calls_that_cross_leave_one_relayed_link),
+        ALONE(a_look_under_way_does_not_delay_the_call_over_another_relay),
+        ALONE(two_relays_that_are_late_are_changed_less_and_less_often),
         ALONE(the_higher_id_follows),
         ALONE(a_direct_link_that_waits_outlives_a_relayed_one_in_use),
         ALONE(a_member_with_a_relayed_link_is_looked_at),
