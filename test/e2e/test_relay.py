@@ -49,6 +49,23 @@ class RelayTest(unittest.TestCase):
         self.cluster.stop()
         self.cluster.sane_logs()
 
+    def test_a_relay_that_hangs_gives_way(self):
+        hosts = self.cluster.start().hosts
+        relays, (a, b) = hosts[:2], hosts[2:]
+        self.cluster.wait(lambda: self.member(a, b)["via"], "the two are linked over a relay")
+        via = self.member(a, b)["via"]
+        hangs, other = relays if relays[0].name == via else reversed(relays)
+        self.trained_over(hangs)
+        hangs.signal(signal.SIGSTOP)
+        self.addCleanup(hangs.signal, signal.SIGCONT)
+        hangs.running = False
+        self.trained_over(other)
+        self.assertRegex(a.log() + b.log(), rf"link_late .* at relay {hangs.name}:")  # not only when it is dead
+        for host, peer in (a, b), (b, a):
+            self.assertEqual(self.edge(host, peer)["resyncs"], 0)
+        hangs.kill()
+        self.cluster.stop()
+
     def test_another_member_takes_over(self):
         first, second, a, b = self.start_three()
         self.assertGreater(first.status()["forwarded_bytes"], 0)
