@@ -4,11 +4,13 @@
 #include <string.h>
 
 #define SECOND_NS     1000000000ull
-#define CREDIT_BYTES  4096u        // taken, they are worth a message
+#define CREDIT_BYTES  4096u              // taken, they are worth a message
+#define CREDIT_AT     GOSSIP_RELAY_CHUNK // ... at once; less is told after
+#define CREDIT_NS     100000000ull
 #define PACE_NS       500000000ull // at least so long are bytes counted
 #define PACE_LEAST    8192u        // bytes on the way
 #define PACE_MORE     2048u
-#define PACE_PATH_NS  300000000ull   // the most that is allowed for the way there and back without queues
+#define PACE_PATH_NS  400000000ull   // the most that is allowed for the way there and back without queues
 #define LATE_NS       1000000000ull  // at least,
 #define LATE_TIMES    4u             // and so many times as long as usual;
 #define LATE_FIRST_NS 4000000000ull  // before anything is usual
@@ -46,6 +48,7 @@ enum base_error gossip_relay_create(const struct gossip_relay_options *options, 
     relay->options = *options;
     TAILQ_INIT(&relay->streams);
     TAILQ_INIT(&relay->ready);
+    TAILQ_INIT(&relay->owed);
     TAILQ_INIT(&relay->waiting);
     *out = relay;
     return BASE_OK;
@@ -188,8 +191,9 @@ static void credited(struct relay_side *side, uint64_t now_ns, uint32_t amount)
     const uint64_t took_ns = base_max(now_ns - side->credited_ns, 1);
     if (!side->busy_ns)
         return;
-    if (side->credited_ns == side->busy_ns) // the first since they began to wait
-        side->least_ns = side->least_ns ? base_min(side->least_ns, took_ns) : took_ns;
+    if (side->since_ns == side->busy_ns && side->taken == 0) // the first since they began to wait
+        side->least_ns =
+            base_min(side->least_ns ? side->least_ns : UINT64_MAX, base_max(now_ns - side->busy_ns, 1));
     side->late &= took_ns > late_ns(side) / 2;
     side->usual_ns = side->usual_ns ? side->usual_ns - side->usual_ns / 8 + took_ns / 8 : took_ns;
     side->credited_ns = now_ns;
@@ -250,6 +254,16 @@ static void bytes_from(struct gossip_relay *relay, struct relay_side *side, cons
     relay->count = count;
 }
 
+// The local end has taken bytes that came over this link.
+static void credit_owed(struct gossip_relay *relay, struct relay_side *side)
+{
+    if (side->in & RELAY_OWED || side->credit < CREDIT_BYTES)
+        return;
+    side->owed_ns = relay->now_ns + CREDIT_NS;
+    side->in |= RELAY_OWED;
+    TAILQ_INSERT_TAIL(&relay->owed, side, owed);
+}
+
 // `side` has taken bytes of the other one.
 static void credit_from(struct gossip_relay *relay, struct relay_side *side, uint64_t amount)
 {
@@ -263,6 +277,8 @@ static void credit_from(struct gossip_relay *relay, struct relay_side *side, uin
         return;
     }
     from->credit += (uint32_t)amount;
+    if (side->kind == RELAY_LOCAL)
+        credit_owed(relay, from);
     relay_ready(relay, from);
 }
 
@@ -483,38 +499,53 @@ static void tell_waiting(struct gossip_relay *relay, struct relay_side *side,
     side->waiting = (struct base_buffer){0};
 }
 
-// What the side may be told of its credit. The end that takes the bytes waits until it is worth a message;
-// what it has told passes at once.
-static uint32_t credit_due(struct relay_side *side)
+// What the side may be told of its credit. The end that takes the bytes tells of many at once, and of few
+// when no more have come for a while; what it has told passes at once.
+static uint32_t credit_due(const struct gossip_relay *relay, struct relay_side *side)
 {
-    return relay_other(side)->kind == RELAY_LINK || side->credit >= CREDIT_BYTES ? side->credit : 0;
+    const bool is_due = relay_other(side)->kind == RELAY_LINK || side->credit >= CREDIT_AT ||
+                        (side->in & RELAY_OWED && relay->now_ns >= side->owed_ns);
+    return is_due ? side->credit : 0;
 }
 
-static void tell_credit(struct relay_side *side, uint32_t amount, uint64_t now_ns,
+static void credit_now_due(struct gossip_relay *relay)
+{
+    struct relay_side *side;
+    TAILQ_FOREACH(side, &relay->owed, owed) {
+        if (side->owed_ns > relay->now_ns)
+            return;
+        relay_ready(relay, side);
+    }
+}
+
+static void tell_credit(struct gossip_relay *relay, struct relay_side *side, uint32_t amount,
                         struct gossip_relay_action *action)
 {
     BASE_ASSERT(amount > 0 && amount <= side->credit && side->credit <= side->flight);
     *action = action_of(side, GOSSIP_RELAY_ALLOW, GOSSIP_RELAY_CREDIT);
     side->flight -= amount;
     side->credit -= amount;
+    relay_told(relay, side);
     action->message.amount = amount;
     if (side->kind == RELAY_LINK)
         return;
-    credited(side, now_ns, amount);
+    credited(side, relay->now_ns, amount);
     action->count = side->pace - base_min(side->pace, side->flight);
+    if (action->count < side->pace / 4) // more credit comes: no small messages
+        action->count = 0;
 }
 
 // What the side has to be told apart from bytes that wait for the rate; false: nothing.
 static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gossip_relay_action *action)
 {
     const size_t waits = base_buffer_length(&side->waiting);
-    const uint32_t due = credit_due(side);
+    const uint32_t due = credit_due(relay, side);
     if (side->fresh) {
         tell_fresh(side, action);
     } else if (waits && !relay_forwards(side->stream)) {
         tell_waiting(relay, side, action);
     } else if (due > 0) {
-        tell_credit(side, due, relay->now_ns, action);
+        tell_credit(relay, side, due, action);
     } else if (side->state == RELAY_CLOSING && !waits) {
         *action = action_of(side, GOSSIP_RELAY_END, GOSSIP_RELAY_CLOSE);
         action->why = side->why;
@@ -545,6 +576,7 @@ bool gossip_relay_next(struct gossip_relay *relay, struct gossip_relay_action *a
 {
     struct relay_side *side;
     base_buffer_free(&relay->handed);
+    credit_now_due(relay);
     while ((side = TAILQ_FIRST(&relay->ready))) {
         TAILQ_REMOVE(&relay->ready, side, ready);
         side->in &= ~RELAY_READY;
@@ -568,8 +600,9 @@ bool gossip_relay_next(struct gossip_relay *relay, struct gossip_relay_action *a
 
 uint64_t gossip_relay_deadline(const struct gossip_relay *relay)
 {
-    const struct relay_side *side = TAILQ_FIRST(&relay->waiting);
-    return side ? rate_due_ns(relay, next_chunk(side)) : UINT64_MAX;
+    const struct relay_side *waits = TAILQ_FIRST(&relay->waiting), *owed = TAILQ_FIRST(&relay->owed);
+    return base_min(waits ? rate_due_ns(relay, next_chunk(waits)) : UINT64_MAX,
+                    owed ? owed->owed_ns : UINT64_MAX);
 }
 
 // -- what others ask
