@@ -598,11 +598,16 @@ static void direct_links_outlive_the_last_words_of_relayed_ones(void **state)
     (void)state;
     const uint64_t direct = accept_active(LOW), relayed = accept_relayed_active(HIGH),
                    other = accept_relayed_active(HIGHER);
-    accept_authenticated(HIGH + 20, true); // which waits for a greeting
+    enum { WAITS = HIGH + 20 }; // for a greeting
+    accept_authenticated(WAITS, true);
     SAY(GOSSIP_LINKS_LEAVE);
     assert_int_equal(w.actions, 5); // three CLOSE, two DOWN
-    for (size_t i = 0; i < w.actions; i++)
+    for (size_t i = 0; i < w.actions; i++) {
         assert_int_not_equal(w.action[i].link, direct);
+        if (w.action[i].kind == GOSSIP_LINKS_CLOSE)
+            assert_int_equal(w.action[i].why, w.action[i].peer.bytes[0] == WAITS ? GOSSIP_CLOSE_NOT_NEEDED
+                                                                                 : GOSSIP_CLOSE_LEAVING);
+    }
     SAY(GOSSIP_LINKS_MESSAGE, .link = direct); // such as credit of the stream
     need(GOSSIP_LINKS_DELIVER);
     SAY(GOSSIP_LINKS_ENDED, .link = relayed, .end = GOSSIP_END_GONE);
