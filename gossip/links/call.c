@@ -3,6 +3,7 @@
 // called while it is wanted, and for one turn when packets wait for it. A member that has a link is looked
 // at: a turn of calls to its direct addresses. A turn asks for the addresses and tries each of them; pauses
 // between turns double, with jitter.
+#include "base/array.h"
 #include "base/hash.h"
 #include "gossip/links/links_private.h"
 #include <stdlib.h>
@@ -166,7 +167,8 @@ static uint64_t longest_look_pause(const struct peer *peer)
     BASE_ASSERT(peer->active);
     if (peer->active->stuck)
         return GOSSIP_LINKS_PAUSE_MEMBER_NS;
-    return peer->active->relayed ? GOSSIP_LINKS_DIRECT_MAX_NS : GOSSIP_LINKS_BACK_NS;
+    return peer->active->relayed ? base_max(GOSSIP_LINKS_DIRECT_MAX_NS, peer->direct_ns)
+                                 : GOSSIP_LINKS_BACK_NS;
 }
 
 // A node without any link has only its entries: the first one that answers leads to all others.
@@ -405,9 +407,21 @@ void call_look(struct gossip_links *links, struct peer *peer)
     BASE_ASSERT(active);
     if (peer->look.state != CALL_IDLE || !links->started || links->leaving || !has_looks(links, active))
         return;
-    peer->look.pause_ns = active->relayed ? GOSSIP_LINKS_DIRECT_MIN_NS : GOSSIP_LINKS_BACK_NS;
+    peer->look.pause_ns =
+        active->relayed ? base_max(GOSSIP_LINKS_DIRECT_MIN_NS, peer->direct_ns) : GOSSIP_LINKS_BACK_NS;
     call_again(links, &target, &peer->look,
                active->relayed ? next_pause(links, &target, &peer->look) : GOSSIP_LINKS_BACK_FIRST_NS);
+}
+
+// A direct path that dies again and again is looked for less and less often, and a relay that is no better
+// than the other one replaced by it, so that the link does not alternate.
+void call_path_died(struct peer *peer, bool relayed, uint64_t lasted_ns)
+{
+    uint64_t *pause_ns = relayed ? &peer->relayed_ns : &peer->direct_ns;
+    const uint64_t least_ns = relayed ? GOSSIP_LINKS_RELAY_MIN_NS / 2 : GOSSIP_LINKS_DIRECT_MIN_NS,
+                   next_ns = 2 * base_max(least_ns, *pause_ns);
+    BASE_ASSERT(*pause_ns <= GOSSIP_LINKS_PATH_LATE_NS);
+    *pause_ns = lasted_ns >= GOSSIP_LINKS_SETTLED_NS ? 0 : base_min(next_ns, GOSSIP_LINKS_PATH_LATE_NS);
 }
 
 void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns)
@@ -423,16 +437,18 @@ void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t wit
         wait_until(links, look, due_ns);
 }
 
+// A look under way, at the direct addresses, goes on by itself.
 void call_stuck(struct gossip_links *links, struct peer *peer)
 {
     const struct gossip_links_target target = call_look_target(peer);
     struct call *look = &peer->look;
     BASE_ASSERT(peer->active && peer->active->stuck);
-    if (!links->started || links->leaving || (look->state != CALL_IDLE && look->state != CALL_PAUSED))
-        return; // a call is under way
+    if (!links->started || links->leaving)
+        return;
     look->pause_ns = GOSSIP_LINKS_PAUSE_MIN_NS;
     become(links, &target, look, CALL_PAUSED);
-    wait_until(links, look, links->now_ns);
+    const uint64_t stays_ns = peer->active->relayed ? peer->active->state_ns + peer->relayed_ns : 0;
+    wait_until(links, look, base_max(links->now_ns, stays_ns));
 }
 
 // -- after a link

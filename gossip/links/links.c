@@ -230,6 +230,30 @@ static bool may_go_on(struct gossip_links *links)
     return false;
 }
 
+// What relayed links still send, such as their BYE, may pass over it.
+static bool may_carry(const struct link *link)
+{
+    return link->state == GOSSIP_LINK_ACTIVE && !link->relayed;
+}
+
+// Once no relayed link is left, or after a while.
+static void leave_directly(struct gossip_links *links)
+{
+    const uint64_t due_ns = links->leave_ns + GOSSIP_LINKS_LEAVE_NS;
+    struct link *link;
+    bool carries = false;
+    BASE_ASSERT(links->leaving);
+    TAILQ_FOREACH(link, &links->links, all)
+        carries |= link->relayed;
+    if (carries && links->now_ns < due_ns) {
+        links_due(links, due_ns);
+        return;
+    }
+    TAILQ_FOREACH(link, &links->links, all)
+        if (may_carry(link) && may_go_on(links))
+            pair_close(links, link, GOSSIP_CLOSE_LEAVING);
+}
+
 static void timer(struct gossip_links *links)
 {
     struct link *link;
@@ -255,6 +279,8 @@ static void timer(struct gossip_links *links)
         tell_missing(links, peer);
         links_peer_release(links, peer);
     }
+    if (links->leaving)
+        leave_directly(links);
 }
 
 static void leave(struct gossip_links *links)
@@ -263,6 +289,7 @@ static void leave(struct gossip_links *links)
     struct peer *peer, *next;
     BASE_ASSERT(!links->leaving);
     links->leaving = true;
+    links->leave_ns = links->now_ns;
     packets_drop(links, NULL);
     for (size_t i = 0; i < links->options.entries; i++) {
         const struct gossip_links_target target = {.entry = i};
@@ -277,9 +304,10 @@ static void leave(struct gossip_links *links)
         links_peer_release(links, peer);
     }
     TAILQ_FOREACH(link, &links->links, all)
-        if (link->state != GOSSIP_LINK_CLOSING && links_reserve(links, LINKS_ACTIONS))
+        if (link->state != GOSSIP_LINK_CLOSING && !may_carry(link) && links_reserve(links, LINKS_ACTIONS))
             pair_close(links, link,
                        link->state == GOSSIP_LINK_ACTIVE ? GOSSIP_CLOSE_LEAVING : GOSSIP_CLOSE_NOT_NEEDED);
+    leave_directly(links);
 }
 
 static void on_link(struct gossip_links *links, struct link *link, const struct gossip_links_event *event)
@@ -303,6 +331,8 @@ static void on_link(struct gossip_links *links, struct link *link, const struct 
         break;
     case GOSSIP_LINKS_ENDED:
         pair_ended(links, link, event->end);
+        if (links->leaving)
+            leave_directly(links);
         break;
     case GOSSIP_LINKS_STUCK:
         stuck(links, link, event->on);
@@ -547,7 +577,7 @@ static void check_peer(const struct gossip_links *links, const struct peer *peer
     STAILQ_FOREACH(p, &links->packets, next)
         packets += p->peer == peer;
     BASE_ASSERT(undecided == peer->undecided && packets == peer->packets);
-    BASE_ASSERT(!peer->active || peer->call.state == CALL_HELD);
+    BASE_ASSERT(!peer->active || links->leaving || peer->call.state == CALL_HELD);
     BASE_ASSERT(!peer->active || peer->packets == 0);
     BASE_ASSERT(peer->active || peer->look.state == CALL_IDLE);
     BASE_ASSERT(!peer->active || links->leaving || peer->look.state != CALL_IDLE || !links->started ||
@@ -562,7 +592,7 @@ void gossip_links_check(const struct gossip_links *links)
     TAILQ_FOREACH(link, &links->links, all) {
         bool authenticated = link->state >= GOSSIP_LINK_AUTHENTICATED && link->state <= GOSSIP_LINK_ACTIVE;
         BASE_ASSERT((link->peer != NULL) == (authenticated && !link->self));
-        BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING);
+        BASE_ASSERT(!links->leaving || link->state == GOSSIP_LINK_CLOSING || may_carry(link));
         active += link->state == GOSSIP_LINK_ACTIVE;
         half_open += link->half_open && !link->relayed;
         relayed += link->half_open && link->relayed;

@@ -58,11 +58,14 @@
 #define GOSSIP_LINKS_GREETING_NS   10000000000ull // from the proof of identity to the greeting
 #define GOSSIP_LINKS_CANDIDATE_NS  3000000000ull  // how long a silent older link delays a new one
 #define GOSSIP_LINKS_AGAIN_NS      500000000ull // the same, if both are of one process: it has given up the older
-#define GOSSIP_LINKS_LATE_NS       500000000ull   // a TIMER this late: the process was suspended
-#define GOSSIP_LINKS_IDLE_NS       10000000000ull // an unwanted link without traffic ends after this time
-#define GOSSIP_LINKS_GONE_NS       3000000000ull // the same for a link to a member that has left: it has flushed
-#define GOSSIP_LINKS_PACKET_NS     10000000000ull // how long a packet waits for a link
-#define GOSSIP_LINKS_RESOLVE_NS    30000000000ull // how long to wait for addresses
+#define GOSSIP_LINKS_INSTEAD_NS                                                                              \
+    2000000000ull // a relayed link this old gives way to one that the other end calls
+#define GOSSIP_LINKS_LATE_NS    500000000ull   // a TIMER this late: the process was suspended
+#define GOSSIP_LINKS_IDLE_NS    10000000000ull // an unwanted link without traffic ends after this time
+#define GOSSIP_LINKS_GONE_NS    3000000000ull // the same for a link to a member that has left: it has flushed
+#define GOSSIP_LINKS_LEAVE_NS   1500000000ull // direct links wait for the last words of relayed ones
+#define GOSSIP_LINKS_PACKET_NS  10000000000ull // how long a packet waits for a link
+#define GOSSIP_LINKS_RESOLVE_NS 30000000000ull // how long to wait for addresses
 // Between two turns of calls: doubling, each with a jitter of 0.5 to 1.5. A link that ends sooner than the
 // longest pause does not reset the pauses.
 #define GOSSIP_LINKS_PAUSE_MIN_NS     200000000ull
@@ -74,9 +77,14 @@
 #define GOSSIP_LINKS_LOOK_NS          10000000000ull // of an entry that stands for a living member: look for others
 #define GOSSIP_LINKS_MISSING_NS       30000000000ull // a wanted link missing for this long is reported
 // A look at a member calls its direct addresses although there is a link: for a direct one while the link is
-// relayed (doubling), or, if the other end has called, to find out whether it can be called.
+// relayed (doubling), or, if the other end has called, to find out whether it can be called. The first pause
+// doubles with each direct link that died before it was settled, and so does the time for which a relayed
+// link stays before it gives way to another relay, up to PATH_LATE.
 #define GOSSIP_LINKS_DIRECT_MIN_NS 1000000000ull
 #define GOSSIP_LINKS_DIRECT_MAX_NS 60000000000ull
+#define GOSSIP_LINKS_SETTLED_NS    300000000000ull
+#define GOSSIP_LINKS_PATH_LATE_NS  120000000000ull
+#define GOSSIP_LINKS_RELAY_MIN_NS  5000000000ull
 #define GOSSIP_LINKS_BACK_FIRST_NS 500000000ull // after the link began
 #define GOSSIP_LINKS_BACK_NS       240000000000ull
 #define GOSSIP_LINKS_HURRY_NS      200000000ull // the longest wait after HURRY
@@ -149,7 +157,8 @@ struct gossip_links_target { // the callee: an entry of the peer list, or a memb
     size_t entry;            // GOSSIP_NO_ENTRY: the member `peer`
     struct gossip_id peer;
     bool direct; // of a member: only its addresses that are no relays, for a look
-    bool small;  // of a member whose link is stuck: the new one sends and receives small packets only
+    bool small;  // of a member whose link is stuck: the new one sends and receives small packets only, and
+                 // does not go over the same relay
 };
 
 enum gossip_link_end {  // what the other host has shown about its process
@@ -172,15 +181,16 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is accepted
     GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, also after a CLOSE
     GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
-    GOSSIP_LINKS_STUCK,         // what this node sends on `link` does not arrive (`on`), or does again
-    GOSSIP_LINKS_PACKET,        // bytes[count] for `peer`, by any link, present or future
-    GOSSIP_LINKS_MEMBER,        // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
-    GOSSIP_LINKS_HURRY,         // addresses of `peer`, or the relays to it, have changed: call, look soon
-    GOSSIP_LINKS_LOOK_ALL,      // an address of this node has changed: look at all whose links are relayed
-    GOSSIP_LINKS_PART,          // close the link to `peer`, because of `why`
-    GOSSIP_LINKS_ALLOW,         // the allow-list has changed
-    GOSSIP_LINKS_TIMER,         // the gossip_links_deadline has passed
-    GOSSIP_LINKS_LEAVE,         // no more calls, and none is accepted; all links send BYE and end
+    GOSSIP_LINKS_STUCK,  // what this node sends on `link` does not arrive, or is relayed and late (`on`), or
+                         // not any more
+    GOSSIP_LINKS_PACKET, // bytes[count] for `peer`, by any link, present or future
+    GOSSIP_LINKS_MEMBER, // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
+    GOSSIP_LINKS_HURRY,  // addresses of `peer`, or the relays to it, have changed: call, look soon
+    GOSSIP_LINKS_LOOK_ALL, // an address of this node has changed: look at all whose links are relayed
+    GOSSIP_LINKS_PART,     // close the link to `peer`, because of `why`
+    GOSSIP_LINKS_ALLOW,    // the allow-list has changed
+    GOSSIP_LINKS_TIMER,    // the gossip_links_deadline has passed
+    GOSSIP_LINKS_LEAVE, // no more calls, and none is accepted; all links send BYE and end, relayed ones first
 };
 struct gossip_links_event {
     enum gossip_links_event_kind kind;

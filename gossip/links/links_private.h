@@ -52,6 +52,8 @@ struct peer { // a member that is called, wanted or linked
     size_t undecided, packets;
     bool alive, wanted, told; // told: the missing link has been reported
     uint64_t want_turn, missing_ns;
+    uint64_t direct_ns;  // the first pause before a look for a direct path; 0: the shortest
+    uint64_t relayed_ns; // so long a relayed link stays before another relay is tried
 };
 
 struct link {
@@ -87,6 +89,7 @@ struct gossip_links {
     struct gossip_links_options options;
     uint64_t now_ns, entropy, due_ns;
     bool started, leaving;
+    uint64_t leave_ns; // when it began to leave
     TAILQ_HEAD(, link) links;
     struct link **slot; // by the low bits of a handle
     size_t slots;
@@ -147,6 +150,7 @@ void call_timer(struct gossip_links *links, const struct gossip_links_target *ta
 void call_look(struct gossip_links *links, struct peer *peer); // whose link is now active
 void call_look_hurry(struct gossip_links *links, struct peer *peer, uint64_t within_ns);
 void call_stuck(struct gossip_links *links, struct peer *peer);            // whose link is stuck
+void call_path_died(struct peer *peer, bool relayed, uint64_t lasted_ns);  // a link to it
 void call_reached(struct gossip_links *links, const struct gossip_id *id); // remembers the member
 void call_entries_hurry(struct gossip_links *links);
 void call_entries_hold(struct gossip_links *links, const struct gossip_id *id);

@@ -114,6 +114,29 @@ static bool improves(const struct link *link)
     return active && (active->stuck || (active->relayed && !link->relayed));
 }
 
+// It did not end in agreement: it broke, or was given up for a relayed one.
+static void note_death(const struct gossip_links *links, const struct link *link)
+{
+    BASE_ASSERT(link->state != GOSSIP_LINK_CLOSING);
+    if (link->state == GOSSIP_LINK_ACTIVE)
+        call_path_died(link->peer, link->relayed, links_after(links->now_ns, link->state_ns));
+}
+
+// The other end has called once more over a relay: it has found the older one late. If that is younger, both
+// ends may have called at the same time.
+static bool is_instead(const struct gossip_links *links, const struct link *link)
+{
+    const struct link *active = link->peer->active;
+    return active && active->relayed && link->relayed && !link->caller &&
+           links_after(links->now_ns, active->state_ns) >= GOSSIP_LINKS_INSTEAD_NS;
+}
+
+static bool takes_over(const struct gossip_links *links, const struct link *link)
+{
+    return (improves(link) || is_instead(links, link)) &&
+           link->instance_id == link->peer->active->instance_id;
+}
+
 static void replace(struct gossip_links *links, struct link *old)
 {
     say_close(links, old, GOSSIP_CLOSE_REPLACED)->other = NULL;
@@ -128,6 +151,8 @@ static void activate(struct gossip_links *links, struct link *link)
     const struct gossip_links_target member = call_member(peer);
     struct link *other, *next;
     BASE_ASSERT(peer->undecided > 0 && link->state != GOSSIP_LINK_ACTIVE);
+    if (peer->active && link->relayed)
+        note_death(links, peer->active);
     if (peer->active)
         replace(links, peer->active);
     link->used_ns = links->now_ns;
@@ -293,8 +318,10 @@ bool pair_give_way(struct gossip_links *links, uint64_t host)
 
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end)
 {
-    if (link->state != GOSSIP_LINK_CLOSING)
+    if (link->state != GOSSIP_LINK_CLOSING) {
+        note_death(links, link);
         leave(links, link, end, false);
+    }
     links_free(links, link);
 }
 
@@ -422,8 +449,7 @@ void pair_greeting(struct gossip_links *links, struct link *link, const struct g
         if (lower)
             act(links, GOSSIP_LINKS_GREET, link); // so that the other end can report it, too
         pair_close(links, link, verdict);
-    } else if (!peer->active || !lower || // or the lower id has taken this one
-               (improves(link) && link->instance_id == peer->active->instance_id)) {
+    } else if (!peer->active || !lower || takes_over(links, link)) { // or the lower id has taken this one
         activate(links, link);
     } else {
         become(links, link, GOSSIP_LINK_CANDIDATE);

@@ -3,10 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS    1000000000ull
-#define PACE_NS      500000000ull  // at least so long are bytes counted,
-#define PACE_IDLE_NS 2000000000ull // none of which comes as late as this after the first
-#define PACE_LEAST   8192u         // bytes on the way
+#define SECOND_NS     1000000000ull
+#define CREDIT_BYTES  4096u              // taken, they are worth a message
+#define CREDIT_AT     GOSSIP_RELAY_CHUNK // ... at once; less is told after
+#define CREDIT_NS     100000000ull
+#define PACE_NS       500000000ull // at least so long are bytes counted
+#define PACE_LEAST    8192u        // bytes on the way
+#define PACE_MORE     2048u
+#define PACE_PATH_NS  400000000ull   // the most that is allowed for the way there and back without queues
+#define LATE_NS       1000000000ull  // at least,
+#define LATE_TIMES    4u             // and so many times as long as usual;
+#define LATE_FIRST_NS 4000000000ull  // before anything is usual
+#define LATE_IDLE_NS  10000000000ull // without bytes on the way: nothing is late any more
+#define LOOK_NS       1000000000ull  // between two looks: this process was suspended in between
 
 const char *gossip_relay_end_text(enum gossip_relay_end why)
 {
@@ -39,6 +48,7 @@ enum base_error gossip_relay_create(const struct gossip_relay_options *options, 
     relay->options = *options;
     TAILQ_INIT(&relay->streams);
     TAILQ_INIT(&relay->ready);
+    TAILQ_INIT(&relay->owed);
     TAILQ_INIT(&relay->waiting);
     *out = relay;
     return BASE_OK;
@@ -135,6 +145,63 @@ static void unlinked(struct gossip_relay *relay, const struct gossip_id *peer)
     relay_unlink(relay, peer);
 }
 
+// -- how fast the bytes of a local end are taken
+
+// Bytes of this end begin to wait for credit.
+static void wait_begins(struct relay_side *side, uint64_t now_ns)
+{
+    if (side->kind == RELAY_LINK || side->busy_ns || side->flight < CREDIT_BYTES)
+        return;
+    side->busy_ns = side->since_ns = side->credited_ns = now_ns;
+    side->taken = 0;
+}
+
+// How much this end may have on the way: what is taken in half a second, besides the time without queues.
+// More would only make what follows wait, at the relay for the slower of its two links: a BYE, and the
+// streams of others. PACE_MORE makes the parts of streams over one relay equal, since it is the same for all.
+static uint32_t pace_of(const struct relay_side *side, uint64_t passed_ns)
+{
+    const double rate = (double)side->taken / (double)base_max(passed_ns, 1),
+                 pace = rate * (double)(PACE_NS + base_min(side->least_ns, PACE_PATH_NS)) + PACE_MORE;
+    return pace < GOSSIP_RELAY_WINDOW ? (uint32_t)base_max(PACE_LEAST, (uint64_t)pace) : GOSSIP_RELAY_WINDOW;
+}
+
+static void pace_learn(struct relay_side *side, uint64_t now_ns, uint32_t amount)
+{
+    const uint64_t passed_ns = now_ns - side->since_ns;
+    const bool enough = passed_ns >= PACE_NS,
+               whole = side->since_ns == side->busy_ns && side->flight < CREDIT_BYTES;
+    side->taken += amount;
+    const uint32_t pace = pace_of(side, passed_ns);
+    if (enough || (whole && pace > side->pace))
+        side->pace = pace;
+    if (!enough)
+        return;
+    side->since_ns = now_ns;
+    side->taken = 0;
+}
+
+static uint64_t late_ns(const struct relay_side *side)
+{
+    return side->usual_ns ? base_max(LATE_NS, LATE_TIMES * side->usual_ns) : LATE_FIRST_NS;
+}
+
+static void credited(struct relay_side *side, uint64_t now_ns, uint32_t amount)
+{
+    const uint64_t took_ns = base_max(now_ns - side->credited_ns, 1);
+    if (!side->busy_ns)
+        return;
+    if (side->since_ns == side->busy_ns && side->taken == 0) // the first since they began to wait
+        side->least_ns =
+            base_min(side->least_ns ? side->least_ns : UINT64_MAX, base_max(now_ns - side->busy_ns, 1));
+    side->late &= took_ns > late_ns(side) / 2;
+    side->usual_ns = side->usual_ns ? side->usual_ns - side->usual_ns / 8 + took_ns / 8 : took_ns;
+    side->credited_ns = now_ns;
+    pace_learn(side, now_ns, amount);
+    if (side->flight < CREDIT_BYTES)
+        side->busy_ns = 0;
+}
+
 // -- bytes
 
 static void bytes_wait(struct gossip_relay *relay, struct relay_side *to, const uint8_t *bytes, size_t count)
@@ -176,6 +243,7 @@ static void bytes_from(struct gossip_relay *relay, struct relay_side *side, cons
         return;
     }
     side->flight += (uint32_t)count;
+    wait_begins(side, relay->now_ns);
     if (!bytes_pass(relay, to, count)) {
         bytes_wait(relay, to, bytes, count);
         return;
@@ -186,24 +254,14 @@ static void bytes_from(struct gossip_relay *relay, struct relay_side *side, cons
     relay->count = count;
 }
 
-// How much the other end should have on the way to this one: what comes in a second. More would only make
-// what follows wait, at the relay for the slower of its two links: a BYE, and the streams of others.
-static void pace_learn(struct relay_side *side, uint64_t now_ns, uint64_t amount)
+// The local end has taken bytes that came over this link.
+static void credit_owed(struct gossip_relay *relay, struct relay_side *side)
 {
-    const uint64_t passed_ns = now_ns - side->since_ns;
-    BASE_ASSERT(side->kind == RELAY_LOCAL && now_ns >= side->since_ns);
-    if (side->since_ns == 0 || passed_ns > PACE_IDLE_NS) {
-        side->since_ns = now_ns; // the time before says nothing about how much could have come
-        side->taken = 0;
+    if (side->in & RELAY_OWED || side->credit < CREDIT_BYTES)
         return;
-    }
-    side->taken += amount;
-    if (passed_ns < PACE_NS)
-        return;
-    const uint64_t wanted = (uint64_t)((double)side->taken * (double)SECOND_NS / (double)passed_ns);
-    side->wanted = (uint32_t)base_max(PACE_LEAST, base_min(wanted, GOSSIP_RELAY_WINDOW));
-    side->since_ns = now_ns;
-    side->taken = 0;
+    side->owed_ns = relay->now_ns + CREDIT_NS;
+    side->in |= RELAY_OWED;
+    TAILQ_INSERT_TAIL(&relay->owed, side, owed);
 }
 
 // `side` has taken bytes of the other one.
@@ -220,7 +278,7 @@ static void credit_from(struct gossip_relay *relay, struct relay_side *side, uin
     }
     from->credit += (uint32_t)amount;
     if (side->kind == RELAY_LOCAL)
-        pace_learn(side, relay->now_ns, amount);
+        credit_owed(relay, from);
     relay_ready(relay, from);
 }
 
@@ -441,38 +499,53 @@ static void tell_waiting(struct gossip_relay *relay, struct relay_side *side,
     side->waiting = (struct base_buffer){0};
 }
 
-// What the side may be told of its credit. The end that takes the bytes keeps some back, so that no more are
-// on the way than it wants, and more until it is worth a message; what it has told passes at once.
-static uint32_t credit_due(struct relay_side *side)
+// What the side may be told of its credit. The end that takes the bytes tells of many at once, and of few
+// when no more have come for a while; what it has told passes at once.
+static uint32_t credit_due(const struct gossip_relay *relay, struct relay_side *side)
 {
-    const struct relay_side *other = relay_other(side);
-    if (other->kind == RELAY_LINK)
-        return side->credit;
-    const uint32_t kept = GOSSIP_RELAY_WINDOW - other->wanted;
-    return side->credit >= kept + other->wanted / 4 ? side->credit - kept : 0;
+    const bool is_due = relay_other(side)->kind == RELAY_LINK || side->credit >= CREDIT_AT ||
+                        (side->in & RELAY_OWED && relay->now_ns >= side->owed_ns);
+    return is_due ? side->credit : 0;
 }
 
-static void tell_credit(struct relay_side *side, uint32_t amount, struct gossip_relay_action *action)
+static void credit_now_due(struct gossip_relay *relay)
+{
+    struct relay_side *side;
+    TAILQ_FOREACH(side, &relay->owed, owed) {
+        if (side->owed_ns > relay->now_ns)
+            return;
+        relay_ready(relay, side);
+    }
+}
+
+static void tell_credit(struct gossip_relay *relay, struct relay_side *side, uint32_t amount,
+                        struct gossip_relay_action *action)
 {
     BASE_ASSERT(amount > 0 && amount <= side->credit && side->credit <= side->flight);
     *action = action_of(side, GOSSIP_RELAY_ALLOW, GOSSIP_RELAY_CREDIT);
     side->flight -= amount;
     side->credit -= amount;
+    relay_told(relay, side);
     action->message.amount = amount;
-    action->count = GOSSIP_RELAY_WINDOW - side->flight;
+    if (side->kind == RELAY_LINK)
+        return;
+    credited(side, relay->now_ns, amount);
+    action->count = side->pace - base_min(side->pace, side->flight);
+    if (action->count < side->pace / 4) // more credit comes: no small messages
+        action->count = 0;
 }
 
 // What the side has to be told apart from bytes that wait for the rate; false: nothing.
 static bool tell(struct gossip_relay *relay, struct relay_side *side, struct gossip_relay_action *action)
 {
     const size_t waits = base_buffer_length(&side->waiting);
-    const uint32_t due = credit_due(side);
+    const uint32_t due = credit_due(relay, side);
     if (side->fresh) {
         tell_fresh(side, action);
     } else if (waits && !relay_forwards(side->stream)) {
         tell_waiting(relay, side, action);
     } else if (due > 0) {
-        tell_credit(side, due, action);
+        tell_credit(relay, side, due, action);
     } else if (side->state == RELAY_CLOSING && !waits) {
         *action = action_of(side, GOSSIP_RELAY_END, GOSSIP_RELAY_CLOSE);
         action->why = side->why;
@@ -503,6 +576,7 @@ bool gossip_relay_next(struct gossip_relay *relay, struct gossip_relay_action *a
 {
     struct relay_side *side;
     base_buffer_free(&relay->handed);
+    credit_now_due(relay);
     while ((side = TAILQ_FIRST(&relay->ready))) {
         TAILQ_REMOVE(&relay->ready, side, ready);
         side->in &= ~RELAY_READY;
@@ -526,8 +600,9 @@ bool gossip_relay_next(struct gossip_relay *relay, struct gossip_relay_action *a
 
 uint64_t gossip_relay_deadline(const struct gossip_relay *relay)
 {
-    const struct relay_side *side = TAILQ_FIRST(&relay->waiting);
-    return side ? rate_due_ns(relay, next_chunk(side)) : UINT64_MAX;
+    const struct relay_side *waits = TAILQ_FIRST(&relay->waiting), *owed = TAILQ_FIRST(&relay->owed);
+    return base_min(waits ? rate_due_ns(relay, next_chunk(waits)) : UINT64_MAX,
+                    owed ? owed->owed_ns : UINT64_MAX);
 }
 
 // -- what others ask
@@ -536,6 +611,22 @@ const struct gossip_id *gossip_relay_via(const struct gossip_relay *relay, uint6
 {
     struct relay_side *side = relay_find_end(relay, stream);
     return side ? &relay_other(side)->id : NULL;
+}
+
+bool gossip_relay_is_late(struct gossip_relay *relay, uint64_t stream, uint64_t now_ns)
+{
+    struct relay_side *side = relay_find_end(relay, stream);
+    if (!side)
+        return false;
+    if (now_ns - side->looked_ns > LOOK_NS)
+        side->credited_ns = now_ns;
+    side->looked_ns = now_ns;
+    const uint64_t waits_ns = now_ns - base_min(now_ns, side->credited_ns);
+    if (side->busy_ns)
+        side->late |= waits_ns >= late_ns(side);
+    else
+        side->late &= waits_ns < LATE_IDLE_NS;
+    return side->late;
 }
 
 void gossip_relay_totals(const struct gossip_relay *relay, struct gossip_relay_totals *totals)

@@ -111,6 +111,10 @@ bool gossip_relay_next(struct gossip_relay *relay, struct gossip_relay_action *a
 // When to send TIMER (monotonic ns); UINT64_MAX: never.
 uint64_t gossip_relay_deadline(const struct gossip_relay *relay);
 
+// What the local end of `stream` has sent is not taken, or took several times as long as usual: the relay
+// hangs, drops bytes or is slow, or the other end. To be asked several times a second.
+bool gossip_relay_is_late(struct gossip_relay *relay, uint64_t stream, uint64_t now_ns);
+
 // The relay of a stream of this node; NULL: no such stream.
 const struct gossip_id *gossip_relay_via(const struct gossip_relay *relay, uint64_t stream);
 

@@ -22,24 +22,33 @@ enum relay_state { // of a side; both are OPEN, or neither is
 };
 #define RELAY_READY   1u // in `ready`
 #define RELAY_WAITING 2u // in `waiting`
+#define RELAY_OWED    4u // in `owed`
 struct relay_side {
     enum relay_kind kind;
     enum relay_state state;
     enum gossip_relay_end why; // CLOSING
     bool fresh;                // it has not been told of the stream
-    unsigned in;               // RELAY_READY | RELAY_WAITING
+    unsigned in;               // RELAY_READY | RELAY_WAITING | RELAY_OWED
     uint32_t number;           // LINK: of the stream, on this link
-    uint32_t flight;     // bytes that came from it, without those of which it knows that they were taken
-    uint32_t credit;     // of these: taken, and it has not been told
-    struct gossip_id id; // LINK: the peer; LOCAL: the other end of the stream
-    uint64_t handle;     // LOCAL
-    uint64_t since_ns;   // LOCAL: when `taken` began to count; 0: never
-    uint64_t taken;      // LOCAL: bytes since then
-    uint32_t wanted;     // LOCAL: bytes that the other end should have on the way to it
+    uint32_t flight;          // bytes that came from it, without those of which it knows that they were taken
+    uint32_t credit;          // of these: taken, and it has not been told
+    struct gossip_id id;      // LINK: the peer; LOCAL: the other end of the stream
+    uint64_t handle;          // LOCAL
+    struct {                  // LOCAL: of the bytes that come from it
+        uint32_t pace;        // so many may be on the way
+        uint64_t busy_ns;     // since when some are, without a gap; 0: too few for credit
+        uint64_t credited_ns; // when it had credit last, or `busy_ns`
+        uint64_t least_ns;    // the least time until the first credit; 0: never had any
+        uint64_t usual_ns;    // the mean time until it has credit; 0: never had any
+        uint64_t since_ns, taken; // of these so many were taken since then
+        uint64_t looked_ns;
+        bool late;
+    };
+    uint64_t owed_ns;           // LINK, OWED: when it is told of its credit at the latest
     struct base_buffer waiting; // bytes for this side
     struct relay_stream *stream;
     struct relay_side *chain; // in its bucket
-    TAILQ_ENTRY(relay_side) ready, turn;
+    TAILQ_ENTRY(relay_side) ready, turn, owed;
 };
 struct relay_stream {
     struct relay_side side[2]; // [0]: of who opened it
@@ -57,6 +66,7 @@ struct gossip_relay {
     struct relay_side *bucket[RELAY_BUCKETS];
     struct relay_side *end[GOSSIP_RELAY_ENDS]; // local sides
     struct relay_sides ready;                  // sides that may have to be told something
+    struct relay_sides owed;    // whose credit is worth a message, but may become more; the oldest first
     struct relay_sides waiting; // sides of forwarded streams whose bytes wait, in the order of turns
     struct relay_side *passing; // bytes of this event go to it without a copy
     const uint8_t *bytes;
@@ -95,6 +105,7 @@ void relay_add_local(struct gossip_relay *relay, struct relay_side *side, const 
 void relay_forget(struct gossip_relay *relay,
                   struct relay_side *side); // GONE; when both are, frees the stream
 void relay_ready(struct gossip_relay *relay, struct relay_side *side);
+void relay_told(struct gossip_relay *relay, struct relay_side *side); // nothing is OWED any more
 void relay_drop(struct gossip_relay *relay, struct relay_side *side); // what waits for it
 
 #endif

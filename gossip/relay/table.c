@@ -129,7 +129,7 @@ void relay_add_local(struct gossip_relay *relay, struct relay_side *side, const 
     side->state = RELAY_OPEN;
     side->id = *peer;
     side->handle = ++relay->handles << SLOT_BITS | slot;
-    side->wanted = GOSSIP_RELAY_WINDOW;
+    side->pace = GOSSIP_RELAY_WINDOW;
     relay->end[slot] = side;
 }
 
@@ -162,12 +162,20 @@ static void take_out(struct gossip_relay *relay, struct relay_side *side)
     *at = side->chain;
 }
 
+void relay_told(struct gossip_relay *relay, struct relay_side *side)
+{
+    if (side->in & RELAY_OWED)
+        TAILQ_REMOVE(&relay->owed, side, owed);
+    side->in &= ~RELAY_OWED;
+}
+
 void relay_forget(struct gossip_relay *relay, struct relay_side *side)
 {
     struct relay_stream *stream = side->stream;
     BASE_ASSERT(side->state != RELAY_GONE);
     take_out(relay, side);
     relay_drop(relay, side);
+    relay_told(relay, side);
     if (side->in & RELAY_READY)
         TAILQ_REMOVE(&relay->ready, side, ready);
     side->in = 0;

@@ -41,14 +41,18 @@ static bool find_relay(const struct node_peers *peers, uint64_t named, struct go
     return false;
 }
 
-// Members that relay for this one, its first choice first: so that not all members use the same.
-static size_t relays_to(const struct node_peers *peers, const struct gossip_record *record,
-                        struct peer_way ways[GOSSIP_RECORD_RELAYS])
+// Members that relay for this one, its first choice first: so that not all members use the same. If the link
+// is stuck, not the one that it goes over.
+static size_t relays_to(const struct node_peers *peers, const struct gossip_links_target *target,
+                        const struct gossip_record *record, struct peer_way ways[GOSSIP_RECORD_RELAYS])
 {
+    const struct gossip_id *stuck = target->small ? node_peers_via(peers, &target->peer) : NULL;
     size_t count = 0;
     for (size_t i = 0; i < record->n_relays; i++) {
-        ways[count] = (struct peer_way){.relayed = true};
-        count += find_relay(peers, record->relays[i], &ways[count].via);
+        struct peer_way *way = &ways[count];
+        *way = (struct peer_way){.relayed = true};
+        count += find_relay(peers, record->relays[i], &way->via) &&
+                 !(stuck && gossip_id_compare(&way->via, stuck) == 0);
     }
     return count;
 }
@@ -67,7 +71,7 @@ static size_t member_ways(struct node_peers *peers, const struct gossip_links_ta
     const size_t direct = node_endpoints_of(peers->options.endpoints, info.record, addresses),
                  relayed = target->direct || !gossip_record_is_private(info.record)
                                ? 0
-                               : relays_to(peers, info.record, relays);
+                               : relays_to(peers, target, info.record, relays);
     for (size_t i = 0; i < relayed && !peers->reachable; i++)
         ways[count++] = relays[i];
     for (size_t i = 0; i < direct; i++)

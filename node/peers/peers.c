@@ -31,10 +31,15 @@ static void timer_now(evutil_socket_t s, short what, void *argument)
     node_peers_say_now(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_TIMER});
 }
 
-// Not relayed links: the links to their relays are looked at.
+static bool is_stuck(const struct peer_link *link, uint64_t now_ns)
+{
+    return link->relayed ? gossip_relay_is_late(link->peers->relay, link->stream, now_ns)
+                         : node_link_is_stuck(link->link, now_ns);
+}
+
 static void look_at_link(struct peer_link *link, uint64_t now_ns)
 {
-    const bool stuck = link->active && !link->relayed && node_link_is_stuck(link->link, now_ns);
+    const bool stuck = link->active && is_stuck(link, now_ns);
     if (stuck == link->stuck)
         return;
     link->stuck = stuck;

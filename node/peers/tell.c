@@ -75,6 +75,12 @@ void peer_tell_up(struct peer_link *link)
 
 void peer_tell_stuck(struct peer_link *link)
 {
+    if (link->relayed) {
+        log_bounded(link->peers, BASE_LOG_INFO, "link_late",
+                    "%s at %s: what this node sends arrives late or not at all; another way is tried",
+                    link->name, link->address);
+        return;
+    }
     log_bounded(
         link->peers, BASE_LOG_WARN, "link_stuck",
         "%s at %s: what this node sends does not arrive any more; it is called again. Has a router been "

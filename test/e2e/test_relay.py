@@ -31,12 +31,43 @@ class RelayTest(unittest.TestCase):
             self.cluster.wait(lambda: self.edge(host, other)["exchanges"] > before + 3, f"exchanges of {host.name} and {other.name} over {relay.name}")
             self.assertEqual(self.member(host, other)["path"], "relayed")
 
-    def test_another_member_takes_over(self):
+    def start_three(self):
         first, second, a, b = self.cluster.hosts
         for host in first, a, b:
             host.command += ["--set", "node.start_members=3"]
             host.start()
         self.trained_over(first)
+        return first, second, a, b
+
+    def test_last_words_pass_over_the_relay(self):
+        first, _, a, b = self.start_three()
+        a.signal(signal.SIGTERM)
+        a.wait_exit(0)
+        a.running = False
+        for host, way in (b, f"relay {first.name}"), (first, r"[0-9.:]+"):
+            host.wait_log(rf"link_down .*{a.name} at {way}: it left")
+        self.cluster.stop()
+        self.cluster.sane_logs()
+
+    def test_a_relay_that_hangs_gives_way(self):
+        hosts = self.cluster.start().hosts
+        relays, (a, b) = hosts[:2], hosts[2:]
+        self.cluster.wait(lambda: self.member(a, b)["via"], "the two are linked over a relay")
+        via = self.member(a, b)["via"]
+        hangs, other = relays if relays[0].name == via else reversed(relays)
+        self.trained_over(hangs)
+        hangs.signal(signal.SIGSTOP)
+        self.addCleanup(hangs.signal, signal.SIGCONT)
+        hangs.running = False
+        self.trained_over(other)
+        self.assertRegex(a.log() + b.log(), rf"link_late .* at relay {hangs.name}:")  # not only when it is dead
+        for host, peer in (a, b), (b, a):
+            self.assertEqual(self.edge(host, peer)["resyncs"], 0)
+        hangs.kill()
+        self.cluster.stop()
+
+    def test_another_member_takes_over(self):
+        first, second, a, b = self.start_three()
         self.assertGreater(first.status()["forwarded_bytes"], 0)
         self.assertEqual([a.status()["reach"], b.status()["reach"], first.status()["reach"]], ["private", "private", "reachable"])
         second.command += ["--set", "node.start_members=3"]

@@ -251,8 +251,45 @@ static void every_pair_has_at_most_one_active_link(void **state)
     }
 }
 
+// Direct calls succeed, and what they make breaks after 5 to 35 s, when only the relay is left for a while.
+// Returns how often the link came into use in the second half of two hours.
+static uint64_t alternations(uint64_t seed)
+{
+    struct links_net net;
+    uint64_t ups = 0;
+    links_net_create(&net, 2, 0, seed);
+    net.relayed[0][1] = net.relayed[1][0] = true;
+    for (size_t a = 0; a < 2; a++) {
+        links_net_start(&net, a);
+        links_net_want(&net, a, 1 - a);
+    }
+    for (const uint64_t begin_ns = net.now_ns; net.now_ns < begin_ns + 7200 * S;) {
+        links_net_run(&net, (5 + base_rng_below(&net.rng, 30)) * S);
+        assert_true(links_net_linked(&net, 0, 1));
+        if (net.now_ns < begin_ns + 3600 * S)
+            ups = net.room[0].ups;
+        if (net.room[0].active[1]->relayed)
+            continue;
+        net.path[0][1] = net.path[1][0] = LINKS_NET_REFUSED;
+        links_net_path_dies(&net, 0, 1);
+        links_net_run(&net, 5 * S);
+        net.path[0][1] = net.path[1][0] = LINKS_NET_OPEN;
+    }
+    ups = net.room[0].ups - ups;
+    links_net_destroy(&net);
+    return ups;
+}
+
+static void a_link_does_not_alternate(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < seeds() / 15; seed++)
+        assert_in_range(alternations(seed), 2, 110);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_has_at_most_one_active_link)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_has_at_most_one_active_link),
+                                       cmocka_unit_test(a_link_does_not_alternate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

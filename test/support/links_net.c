@@ -348,16 +348,26 @@ void links_net_kill(struct links_net *net, size_t room, bool silent)
     memset(at->active, 0, sizeof at->active);
 }
 
-void links_net_relay_dies(struct links_net *net, size_t a, size_t b)
+static void die(struct links_net *net, size_t a, size_t b, bool relayed)
 {
     BASE_ASSERT(a < net->rooms && b < net->rooms);
     for (size_t i = 0; i < net->streams; i++) {
         struct links_net_stream *stream = net->stream[i];
         const size_t from = stream->room[0], to = stream->room[1];
-        if (stream->relayed && ((from == a && to == b) || (from == b && to == a)))
+        if (stream->relayed == relayed && ((from == a && to == b) || (from == b && to == a)))
             for (size_t side = 0; side < 2; side++)
-                post(net, END, stream, side, delay(net, stream));
+                post(net, relayed ? END : GIVE_UP, stream, side, delay(net, stream));
     }
+}
+
+void links_net_relay_dies(struct links_net *net, size_t a, size_t b)
+{
+    die(net, a, b, true);
+}
+
+void links_net_path_dies(struct links_net *net, size_t a, size_t b)
+{
+    die(net, a, b, false);
 }
 
 void links_net_want(struct links_net *net, size_t room, size_t other)

@@ -57,6 +57,8 @@ void links_net_destroy(struct links_net *net);
 void links_net_start(struct links_net *net, size_t room);
 // Ends the process: its host resets the streams, or is silent.
 void links_net_kill(struct links_net *net, size_t room, bool silent);
+// A direct stream of the two breaks without a word.
+void links_net_path_dies(struct links_net *net, size_t a, size_t b);
 // The relay between the two ends all their streams.
 void links_net_relay_dies(struct links_net *net, size_t a, size_t b);
 void links_net_want(struct links_net *net, size_t room, size_t other); // one more

@@ -1,4 +1,5 @@
 // Links over another member: they are no evidence, and give way to direct ones, which looks find.
+#include "base/array.h"
 #include "test/support/links_rules.h"
 
 enum { DIRECT_THEN_RELAY = 2 }; // the mask of two addresses
@@ -216,6 +217,87 @@ static void a_relayed_link_replaces_no_direct_one(void **state)
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, relayed);
 }
 
+// -- from one relay to another
+
+// The other end has found the older one late.
+static void a_relayed_link_gives_way_to_one_that_the_other_end_calls(void **state)
+{
+    (void)state;
+    const uint64_t old = accept_relayed_active(HIGH);
+    w.now_ns += GOSSIP_LINKS_INSTEAD_NS;
+    const uint64_t fresh = accept_relayed(HIGH);
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old); // it is late, but not dead
+    greet_with_life(fresh, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, fresh);
+    assert_int_equal(need(GOSSIP_LINKS_DOWN)->link, old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+}
+
+static void calls_that_cross_leave_one_relayed_link(void **state)
+{
+    (void)state;
+    const uint64_t old = accept_relayed_active(HIGH);
+    w.now_ns += GOSSIP_LINKS_INSTEAD_NS - 1;
+    greet_with_life(accept_relayed(HIGH), 1);
+    assert_null(find(GOSSIP_LINKS_UP));
+    SAY(GOSSIP_LINKS_MESSAGE, .link = old);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_REPLACED);
+    w.now_ns += S;
+    greet_with_life(accept_relayed(HIGH), 2); // another process
+    assert_null(find(GOSSIP_LINKS_UP));
+}
+
+static uint64_t until_small(uint64_t at_most_ns)
+{
+    const uint64_t begin_ns = w.now_ns;
+    for (;;) {
+        assert_true(gossip_links_deadline(w.links) <= begin_ns + at_most_ns);
+        if (gossip_links_deadline(w.links) > w.now_ns)
+            w.now_ns = gossip_links_deadline(w.links);
+        SAY(GOSSIP_LINKS_TIMER);
+        for (size_t i = 0; i < w.actions; i++)
+            if (w.action[i].kind == GOSSIP_LINKS_RESOLVE && w.action[i].target.small)
+                return w.now_ns - begin_ns;
+    }
+}
+
+// Calls to direct addresses that do not answer take their time.
+static void a_look_under_way_does_not_delay_the_call_over_another_relay(void **state)
+{
+    (void)state;
+    const uint64_t link = accept_relayed_active(HIGH);
+    until_look(2 * S);
+    resolve_look(HIGH, 1);
+    const uint64_t direct = look_call();
+    SAY(GOSSIP_LINKS_STUCK, .link = link, .on = true);
+    assert_int_equal(until_small(0), 0);
+    SAY(GOSSIP_LINKS_ENDED, .link = direct, .end = GOSSIP_END_OTHER);
+    SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = GOSSIP_NO_ENTRY, .peer = id(HIGH), .small = true},
+        .count = 1, .relayed = 1);
+    need(GOSSIP_LINKS_CALL);
+}
+
+// Both relays are slow, or the other end is.
+static void two_relays_that_are_late_are_changed_less_and_less_often(void **state)
+{
+    (void)state;
+    uint64_t stays_ns = 0;
+    want(HIGH);
+    uint64_t link = accept_relayed_active(HIGH);
+    for (size_t turn = 0; turn < 12; turn++) {
+        SAY(GOSSIP_LINKS_STUCK, .link = link, .on = true);
+        const uint64_t took_ns = until_small(1000 * S);
+        assert_in_range(took_ns, stays_ns, stays_ns);
+        SAY(GOSSIP_LINKS_RESOLVED, .target = {.entry = GOSSIP_NO_ENTRY, .peer = id(HIGH), .small = true},
+            .count = 1, .relayed = 1);
+        link = need(GOSSIP_LINKS_CALL)->link;
+        prove(link, HIGH);
+        greet_with_life(link, 1);
+        assert_int_equal(need(GOSSIP_LINKS_UP)->link, link);
+        stays_ns = base_min(base_max(2 * stays_ns, GOSSIP_LINKS_RELAY_MIN_NS), GOSSIP_LINKS_PATH_LATE_NS);
+    }
+}
+
 static void the_higher_id_follows(void **state)
 {
     (void)state;
@@ -261,6 +343,43 @@ static void a_member_with_a_relayed_link_is_looked_at(void **state)
     greet_with_life(direct, 1);
     assert_int_equal(need(GOSSIP_LINKS_UP)->link, direct);
     no_looks(100 * S); // this node has called: it has nothing to find out
+}
+
+// Takes over after a look, and returns after which pause.
+static uint64_t look_leads_to(uint8_t first)
+{
+    const uint64_t begin_ns = w.now_ns, looked_ns = until_look(1000 * S);
+    resolve_look(first, 1);
+    const uint64_t direct = look_call();
+    prove(direct, first);
+    greet_with_life(direct, 1);
+    assert_int_equal(need(GOSSIP_LINKS_UP)->link, direct);
+    return looked_ns - begin_ns;
+}
+
+static void a_direct_path_that_dies_again_and_again_is_looked_for_less_often(void **state)
+{
+    (void)state;
+    uint64_t pause_ns = GOSSIP_LINKS_DIRECT_MIN_NS;
+    want(HIGH);
+    for (size_t turn = 0; turn < 15; turn++) {
+        accept_relayed_active(HIGH);
+        assert_in_range(look_leads_to(HIGH), pause_ns / 2, pause_ns / 2 * 3);
+        const bool settled = turn == 12, dies = turn < 12;
+        w.now_ns += settled ? GOSSIP_LINKS_SETTLED_NS : 20 * S;
+        const uint64_t direct = gossip_links_active(w.links, &(struct gossip_id){.bytes = {HIGH}}, NULL);
+        if (dies && turn % 2) { // a relayed link takes the place of the silent one
+            greet_with_life(accept_relayed(HIGH), 1);
+            until(GOSSIP_LINKS_UP, 7 * S);
+            SAY(GOSSIP_LINKS_BYE, .link = need(GOSSIP_LINKS_UP)->link, .reason = "idle");
+        } else if (dies || settled) {
+            SAY(GOSSIP_LINKS_ENDED, .link = direct, .end = GOSSIP_END_OTHER);
+        } else { // in agreement
+            SAY(GOSSIP_LINKS_BYE, .link = direct, .reason = "idle");
+        }
+        pause_ns =
+            settled || !dies ? GOSSIP_LINKS_DIRECT_MIN_NS : base_min(2 * pause_ns, GOSSIP_LINKS_PATH_LATE_NS);
+    }
 }
 
 static void looks_do_not_disturb_the_pauses_between_calls(void **state)
@@ -471,6 +590,44 @@ static void relayed_connections_have_a_limit_of_their_own(void **state)
     assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_CROWDED); // a direct one of the same flood
 }
 
+// -- leaving
+
+// The last answers and the BYE of a relayed link pass over the link to its relay.
+static void direct_links_outlive_the_last_words_of_relayed_ones(void **state)
+{
+    (void)state;
+    const uint64_t direct = accept_active(LOW), relayed = accept_relayed_active(HIGH),
+                   other = accept_relayed_active(HIGHER);
+    enum { WAITS = HIGH + 20 }; // for a greeting
+    accept_authenticated(WAITS, true);
+    SAY(GOSSIP_LINKS_LEAVE);
+    assert_int_equal(w.actions, 5); // three CLOSE, two DOWN
+    for (size_t i = 0; i < w.actions; i++) {
+        assert_int_not_equal(w.action[i].link, direct);
+        if (w.action[i].kind == GOSSIP_LINKS_CLOSE)
+            assert_int_equal(w.action[i].why, w.action[i].peer.bytes[0] == WAITS ? GOSSIP_CLOSE_NOT_NEEDED
+                                                                                 : GOSSIP_CLOSE_LEAVING);
+    }
+    SAY(GOSSIP_LINKS_MESSAGE, .link = direct); // such as credit of the stream
+    need(GOSSIP_LINKS_DELIVER);
+    SAY(GOSSIP_LINKS_ENDED, .link = relayed, .end = GOSSIP_END_GONE);
+    assert_int_equal(w.actions, 0);
+    SAY(GOSSIP_LINKS_ENDED, .link = other, .end = GOSSIP_END_GONE);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, direct);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_LEAVING);
+}
+
+static void they_do_not_wait_for_ever(void **state)
+{
+    (void)state;
+    const uint64_t direct = accept_active(LOW), begin_ns = w.now_ns;
+    accept_relayed_active(HIGH);
+    SAY(GOSSIP_LINKS_LEAVE);
+    assert_int_equal(until(GOSSIP_LINKS_CLOSE, 2 * S) - begin_ns, GOSSIP_LINKS_LEAVE_NS);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, direct);
+    assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, GOSSIP_CLOSE_LEAVING);
+}
+
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, begin_alone, end)
 
 int main(void)
@@ -485,9 +642,14 @@ int main(void)
         ALONE(the_lower_id_takes_a_direct_link_at_once),
         ALONE(another_process_waits_for_its_turn),
         ALONE(a_relayed_link_replaces_no_direct_one),
+        ALONE(a_relayed_link_gives_way_to_one_that_the_other_end_calls),
+        ALONE(calls_that_cross_leave_one_relayed_link),
+        ALONE(a_look_under_way_does_not_delay_the_call_over_another_relay),
+        ALONE(two_relays_that_are_late_are_changed_less_and_less_often),
         ALONE(the_higher_id_follows),
         ALONE(a_direct_link_that_waits_outlives_a_relayed_one_in_use),
         ALONE(a_member_with_a_relayed_link_is_looked_at),
+        ALONE(a_direct_path_that_dies_again_and_again_is_looked_for_less_often),
         ALONE(looks_do_not_disturb_the_pauses_between_calls),
         ALONE(a_member_that_called_is_called_back),
         ALONE(a_look_goes_on_behind_another_host),
@@ -499,6 +661,8 @@ int main(void)
         ALONE(a_direct_caller_has_reached_this_node),
         ALONE(a_stranger_has_not),
         ALONE(relayed_connections_have_a_limit_of_their_own),
+        ALONE(direct_links_outlive_the_last_words_of_relayed_ones),
+        ALONE(they_do_not_wait_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

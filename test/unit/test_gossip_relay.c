@@ -1,4 +1,5 @@
 // An end of relayed streams, rule by rule, with messages of the relay written by the test.
+#include "base/array.h"
 #include "test/support/relay_rules.h"
 
 // A stream that this node has opened to FAR over `via`; its number there.
@@ -148,7 +149,7 @@ static void a_number_in_use_ends_that_stream_only(void **state)
     assert_int_equal(w.said[0].stream, second);
 }
 
-static void bytes_are_credited_by_the_chunk(void **state)
+static void bytes_are_credited_when_it_is_worth_a_message(void **state)
 {
     (void)state;
     begin(0);
@@ -156,44 +157,149 @@ static void bytes_are_credited_by_the_chunk(void **state)
     uint64_t stream = accepted(HIGH, 1);
     hear_data(HIGH, 1, CHUNK);
     hear_data(HIGH, 1, CHUNK);
-    local(GOSSIP_RELAY_WRITTEN, stream, CHUNK - 1);
-    assert_int_equal(w.n, 0);
+    local(GOSSIP_RELAY_WRITTEN, stream, 4095);
+    assert_int_equal(gossip_relay_deadline(w.relay), UINT64_MAX); // few bytes are not
     local(GOSSIP_RELAY_WRITTEN, stream, 2);
-    said_only(HIGH, GOSSIP_RELAY_CREDIT, 1, CHUNK + 1);
+    assert_int_equal(w.n, 0);
+    assert_int_equal(gossip_relay_deadline(w.relay), w.now_ns + SECOND / 10); // more may come
+    wait_until(w.now_ns + SECOND / 10 - 1);
+    assert_int_equal(w.n, 0);
+    wait_until(w.now_ns + 1);
+    said_only(HIGH, GOSSIP_RELAY_CREDIT, 1, 4097);
+    assert_int_equal(gossip_relay_deadline(w.relay), UINT64_MAX);
     local(GOSSIP_RELAY_WRITTEN, stream, CHUNK - 1);
     assert_int_equal(w.n, 0);
+    local(GOSSIP_RELAY_WRITTEN, stream, 1);
+    said_only(HIGH, GOSSIP_RELAY_CREDIT, 1, CHUNK);
+    assert_int_equal(gossip_relay_deadline(w.relay), UINT64_MAX);
 }
 
-// How much the other end may send before it hears more: the end takes `amount` every half second, and then
-// has taken all that it was sent.
-static size_t left_open(size_t amount, size_t turns)
+// It sends `amount`, and has credit for that after `passed_ns`. How much it may send then.
+static size_t sends(uint64_t stream, uint32_t number, size_t amount, uint64_t passed_ns)
 {
+    local(GOSSIP_RELAY_READ, stream, amount);
+    for (const uint64_t end_ns = w.now_ns + passed_ns; w.now_ns < end_ns;) {
+        w.now_ns += base_min(SECOND / 4, end_ns - w.now_ns);
+        (void)gossip_relay_is_late(w.relay, stream, w.now_ns);
+    }
+    hear(HIGH, GOSSIP_RELAY_CREDIT, number, amount);
+    assert_int_equal(w.n, 1);
+    assert_int_equal(w.said[0].kind, GOSSIP_RELAY_ALLOW);
+    return w.said[0].count;
+}
+
+// Half a second and the way there and back, of which at most 0.4 s count.
+static size_t paced(size_t bytes_a_second, size_t way_ms)
+{
+    return bytes_a_second * (500 + way_ms) / 1000 + 2048;
+}
+
+static void about(size_t is, size_t expected)
+{
+    assert_in_range(is + 1, expected, expected + 2);
+}
+
+static void few_bytes_are_on_the_way_to_a_slow_end(void **state)
+{
+    uint32_t number;
+    (void)state;
     begin(0);
     link_to(HIGH);
-    const uint64_t stream = accepted(HIGH, 1);
-    size_t open = WINDOW;
-    for (size_t i = 0; i < turns; i++) {
+    const uint64_t stream = called(HIGH, &number);
+    about(sends(stream, number, 6000, SECOND / 2), paced(12000, 400));
+    assert_int_equal(sends(stream, number, 6000, 5 * SECOND), 8192); // the least
+    w.now_ns += 100 * SECOND;                                        // which say nothing
+    about(sends(stream, number, 5000, SECOND / 2), paced(10000, 400));
+    about(sends(stream, number, 4200, SECOND / 4), paced(16800, 250)); // more at once,
+    about(sends(stream, number, 4200, SECOND / 3), paced(16800, 250)); // but not less
+    about(sends(stream, number, CHUNK, SECOND / 5), paced(5 * CHUNK, 200));
+    assert_int_equal(sends(stream, number, CHUNK, SECOND / 10), WINDOW);
+    for (size_t i = 0; i < 3; i++) // without a gap
+        local(GOSSIP_RELAY_READ, stream, CHUNK);
+    for (size_t credits = 1; credits <= 3; credits++) {
         w.now_ns += SECOND / 2;
-        hear_data(HIGH, 1, amount);
-        open -= amount;
-        local(GOSSIP_RELAY_WRITTEN, stream, amount);
-        for (size_t k = 0; k < w.n; k++)
-            open += w.said[k].message.amount;
+        hear(HIGH, GOSSIP_RELAY_CREDIT, number, CHUNK);
+        // After the second, 5,324 bytes more would fit: a small message, and more credit comes.
+        about(w.said[0].count, credits == 3 ? paced(2 * CHUNK, 100) : 0);
     }
-    return open;
 }
 
-static void a_slow_end_keeps_credit_back(void **state)
+// -- what comes late
+
+// From now on nothing is credited: after how many quarters of a second it is late.
+static size_t quarters_until_late(uint64_t stream, size_t at_most)
 {
+    size_t quarters = 0;
+    while (!gossip_relay_is_late(w.relay, stream, w.now_ns) && quarters < at_most) {
+        w.now_ns += SECOND / 4;
+        quarters++;
+    }
+    return quarters;
+}
+
+static void bytes_that_are_not_taken_are_late(void **state)
+{
+    uint32_t number;
     (void)state;
-    // A quarter of it, less a byte, is not worth a message.
-    assert_in_range(left_open(500, 200), 8192 - 8192 / 4, 8192); // 1,000 bytes a second: the least
-    end(NULL);
-    assert_in_range(left_open(6000, 50), 12000 - 12000 / 4, 12000); // what comes in a second
-    end(NULL);
-    assert_in_range(left_open(CHUNK, 50), CHUNK * 2 - CHUNK / 2, CHUNK * 2);
-    end(NULL);
-    assert_in_range(left_open(WINDOW / 2, 50), WINDOW - CHUNK, WINDOW); // as fast as the window allows
+    begin(0);
+    link_to(HIGH);
+    uint64_t stream = called(HIGH, &number);
+    local(GOSSIP_RELAY_READ, stream, 4095);
+    assert_int_equal(quarters_until_late(stream, 100), 100); // they may have been taken
+    local(GOSSIP_RELAY_READ, stream, 1);
+    assert_int_equal(quarters_until_late(stream, 100), 16); // before anything is usual
+    local(GOSSIP_RELAY_ENDED, stream, 0);
+    assert_false(gossip_relay_is_late(w.relay, stream, w.now_ns));
+}
+
+static void bytes_are_late_after_several_times_what_is_usual(void **state)
+{
+    uint32_t number;
+    (void)state;
+    begin(0);
+    link_to(HIGH);
+    uint64_t stream = called(HIGH, &number);
+    for (size_t i = 0; i < 9; i++)
+        sends(stream, number, 5000, SECOND / 20);
+    local(GOSSIP_RELAY_READ, stream, 5000);
+    assert_int_equal(quarters_until_late(stream, 100), 4); // a second at least
+    hear(HIGH, GOSSIP_RELAY_CREDIT, number, 5000);
+    assert_true(gossip_relay_is_late(w.relay, stream, w.now_ns)); // it is slow, though it works
+    sends(stream, number, 5000, SECOND / 20);
+    assert_false(gossip_relay_is_late(w.relay, stream, w.now_ns));
+    for (size_t i = 0; i < 30; i++)
+        sends(stream, number, 5000, 3 * SECOND / 2); // as slow as its end: that is usual now
+    local(GOSSIP_RELAY_READ, stream, 5000);
+    assert_in_range(quarters_until_late(stream, 100), 22, 24);
+}
+
+static void what_was_late_is_not_for_ever(void **state)
+{
+    uint32_t number;
+    (void)state;
+    begin(0);
+    link_to(HIGH);
+    uint64_t stream = called(HIGH, &number);
+    sends(stream, number, 5000, SECOND / 20);
+    sends(stream, number, 5000, 4 * SECOND);
+    for (size_t quarters = 0; quarters < 40; quarters++) {
+        assert_true(gossip_relay_is_late(w.relay, stream, w.now_ns));
+        w.now_ns += SECOND / 4;
+    }
+    assert_false(gossip_relay_is_late(w.relay, stream, w.now_ns)); // nothing is on the way
+}
+
+static void who_was_suspended_blames_nobody(void **state)
+{
+    uint32_t number;
+    (void)state;
+    begin(0);
+    link_to(HIGH);
+    uint64_t stream = called(HIGH, &number);
+    local(GOSSIP_RELAY_READ, stream, 5000);
+    assert_false(gossip_relay_is_late(w.relay, stream, w.now_ns));
+    w.now_ns += 10 * SECOND;
+    assert_int_equal(quarters_until_late(stream, 100), 16);
 }
 
 static void what_may_be_read_follows_from_credit(void **state)
@@ -243,7 +349,7 @@ static void bytes_beyond_the_window_break_the_stream(void **state)
     for (size_t i = 0; i < WINDOW / CHUNK; i++)
         hear_data(HIGH, 1, CHUNK);
     assert_int_equal(w.said[0].kind, GOSSIP_RELAY_DELIVER);
-    local(GOSSIP_RELAY_WRITTEN, stream, CHUNK - 1); // taken, but the relay has not been told
+    local(GOSSIP_RELAY_WRITTEN, stream, 4095); // taken, but the relay has not been told
     hear_data(HIGH, 1, 1);
     assert_int_equal(w.n, 2);
     said_end(0, stream, GOSSIP_RELAY_END_BROKEN);
@@ -376,8 +482,12 @@ int main(void)
         cmocka_unit_test_teardown(a_callee_sends_at_once, end),
         cmocka_unit_test_teardown(calls_that_no_honest_relay_passes_on_are_refused, end),
         cmocka_unit_test_teardown(a_number_in_use_ends_that_stream_only, end),
-        cmocka_unit_test_teardown(bytes_are_credited_by_the_chunk, end),
-        cmocka_unit_test_teardown(a_slow_end_keeps_credit_back, end),
+        cmocka_unit_test_teardown(bytes_are_credited_when_it_is_worth_a_message, end),
+        cmocka_unit_test_teardown(few_bytes_are_on_the_way_to_a_slow_end, end),
+        cmocka_unit_test_teardown(bytes_that_are_not_taken_are_late, end),
+        cmocka_unit_test_teardown(bytes_are_late_after_several_times_what_is_usual, end),
+        cmocka_unit_test_teardown(what_was_late_is_not_for_ever, end),
+        cmocka_unit_test_teardown(who_was_suspended_blames_nobody, end),
         cmocka_unit_test_teardown(what_may_be_read_follows_from_credit, end),
         cmocka_unit_test_teardown(credit_for_what_was_not_sent_breaks_the_stream, end),
         cmocka_unit_test_teardown(bytes_beyond_the_window_break_the_stream, end),
