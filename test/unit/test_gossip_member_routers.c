@@ -271,7 +271,7 @@ static void a_pair_of_two_families_has_the_same_relays_at_both_ends(void **s)
                                 near = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7400};
     const struct gossip_address tell[][2] = {{v4},     {v6, near}, {v4, v6}, {v6, v4},
                                              {v4, v6}, {v4},       {v6},     {v4, v6}};
-    enum { FOUR, SIX, BOTH_FIRST, BOTH_END = 5, UNABLE = 7, ALL };
+    enum { FOUR, SIX, BOTH_FIRST, FOUR_TOO = 5, SIX_TOO, UNABLE, ALL };
     struct gossip_relays relays[2];
     (void)s;
     member_net_create(&net, ALL, 5);
@@ -282,17 +282,21 @@ static void a_pair_of_two_families_has_the_same_relays_at_both_ends(void **s)
                                NULL, 0);
     }
     member_net_run(&net, 5 * SECOND);
-    for (size_t end = 0; end < 2; end++) {
-        gossip_relays_between(&relays[end], net.nodes[end].membership, info_of(end, 1 - end).record);
-        assert_int_equal(relays[end].count, 2);
-        for (size_t i = 0; i < ALL; i++)
-            if (i < BOTH_FIRST || i >= BOTH_END)
-                assert_false(gossip_relays_have(&relays[end], &net.nodes[i].identity.id));
+    const size_t pairs[][2] = {{FOUR, SIX}, {FOUR, SIX_TOO}, {FOUR_TOO, SIX}, {FOUR_TOO, SIX_TOO}};
+    for (size_t pair = 0; pair < 4; pair++) {
+        for (size_t end = 0; end < 2; end++) {
+            const size_t self = pairs[pair][end], other = pairs[pair][1 - end];
+            gossip_relays_between(&relays[end], net.nodes[self].membership, info_of(self, other).record);
+            assert_int_equal(relays[end].count, 2);
+            for (size_t i = 0; i < ALL; i++)
+                if (i < BOTH_FIRST || i >= FOUR_TOO)
+                    assert_false(gossip_relays_have(&relays[end], &net.nodes[i].identity.id));
+        }
+        assert_memory_equal(relays[0].ids, relays[1].ids, sizeof relays[0].ids);
     }
-    assert_memory_equal(relays[0].ids, relays[1].ids, sizeof relays[0].ids);
     gossip_relays_between(&relays[0], net.nodes[FOUR].membership, info_of(FOUR, BOTH_FIRST).record);
     assert_int_equal(relays[0].count, 0);
-    gossip_relays_between(&relays[1], net.nodes[SIX].membership, info_of(SIX, ALL - 2).record);
+    gossip_relays_between(&relays[1], net.nodes[SIX].membership, info_of(SIX, SIX_TOO).record);
     assert_int_equal(relays[1].count, 0);
     member_net_destroy(&net);
 }

@@ -316,6 +316,8 @@ static void only_links_in_use_make_a_node_hard(void **state)
     unlinked(1, START);
     seen(2, at(203, 1, 7001), START);
     told(GOSSIP_ACCESS_USUAL, START);
+    unlinked(2, START);
+    told(GOSSIP_ACCESS_USUAL, START);
 }
 
 // -- relays
