@@ -57,7 +57,7 @@ const struct topology_family topology_complete = {.make = shuffle_rounds,
                                                   .period = tournament_period,
                                                   .neighbours = all_others};
 
-// The hub is the first on the ring; its death makes the second the hub.
+// The hub is the first on the ring, an open one if some are hard; its death makes the next one the hub.
 static size_t star_partner(const struct topology_plan *plan, size_t member, uint64_t round)
 {
     size_t i = plan->position[member], leaf = 1 + (size_t)(round % (plan->n - 1));
@@ -81,7 +81,7 @@ static size_t star_neighbours(const struct topology_plan *plan, size_t member, s
 }
 
 const struct topology_family topology_star = {
-    .partner = star_partner, .period = star_period, .neighbours = star_neighbours};
+    .partner = star_partner, .period = star_period, .neighbours = star_neighbours, .along = true};
 
 // Swap-or-not (Hoang, Morris, Rogaway 2012): a permutation of n positions as a chain of involutions, each of
 // which may swap x with key - x. No list is shuffled, so one partner costs O(log n), not O(n).

@@ -18,6 +18,7 @@ struct topology_family {
     double (*weight)(const struct topology_plan *plan, size_t member, uint64_t round); // NULL: always 1/2
     uint64_t (*period)(const struct topology_plan *plan);
     size_t (*neighbours)(const struct topology_plan *plan, size_t member, size_t *peers, size_t capacity);
+    bool along; // members meet along the rings: hard ones are set apart there
     bool alike; // the graph of all meetings looks the same from every member
 };
 
@@ -107,6 +108,13 @@ uint64_t topology_ring_key(uint64_t seed, unsigned ring, const char *name);
 // order[position] = member, by topology_ring_key, equal keys by name, then id. BASE_ENOMEM changes nothing.
 enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct topology_member *members,
                                     size_t n, uint32_t *order) BASE_CHECK;
+
+// Hard members need open neighbours: both kinds are there.
+bool topology_is_hard(const struct topology_member *members, size_t n);
+// Moves members along the ring, so that a hard one stands between open ones if there are enough of them. Does
+// nothing if there is no hard or no open one. BASE_ENOMEM changes nothing.
+enum base_error topology_ring_apart(const struct topology_member *members, size_t n,
+                                    uint32_t *order) BASE_CHECK;
 
 // Positions on a ring of n: the position that meets `position` in `round`, or TOPOLOGY_NOBODY; and the number
 // of rounds after which this repeats.

@@ -16,6 +16,8 @@ static enum base_error place_on_rings(struct topology_plan *plan, const struct t
         uint32_t *order = plan->order + ring * plan->n, *position = plan->position + ring * plan->n;
         if (topology_ring_order(plan->seed, (unsigned)ring, members, plan->n, order))
             return BASE_ENOMEM;
+        if (plan->family->along && topology_ring_apart(members, plan->n, order))
+            return BASE_ENOMEM;
         for (size_t at = 0; at < plan->n; at++)
             position[order[at]] = (uint32_t)at;
     }

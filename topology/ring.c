@@ -87,6 +87,6 @@ static size_t neighbours(const struct topology_plan *plan, size_t member, size_t
 }
 
 const struct topology_family topology_ring = {
-    .partner = partner, .period = period, .neighbours = neighbours, .alike = true};
+    .partner = partner, .period = period, .neighbours = neighbours, .along = true, .alike = true};
 const struct topology_family topology_random = {
-    .partner = partner, .period = period, .neighbours = neighbours};
+    .partner = partner, .period = period, .neighbours = neighbours, .along = true};

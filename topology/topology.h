@@ -46,11 +46,19 @@ enum base_error topology_kind_parse(const char *name, enum topology_kind *kind,
                                     struct base_reason *why) BASE_CHECK;
 const char *topology_kind_name(enum topology_kind kind);
 
+// With whom a member can have a direct link.
+enum topology_access {
+    TOPOLOGY_USUAL, // with all that are not hard
+    TOPOLOGY_OPEN,  // with all: everybody can call it
+    TOPOLOGY_HARD,  // only with open ones
+};
+
 struct topology_member {
     char name[LIMIT_NODE_NAME_BYTES]; // the positions on rings follow from it and the seed
     uint8_t id[32];                   // unique; breaks ties between names and between claims
     uint32_t slot;                    // butterfly: claimed slot, or TOPOLOGY_NO_SLOT
     uint32_t group;                   // hierarchical: the same number means the same host or rack
+    enum topology_access access;      // where it stands on a ring, a star or a new butterfly
 };
 
 struct topology_graph; // topology/file.h
@@ -88,7 +96,7 @@ size_t topology_plan_neighbours(const struct topology_plan *plan, size_t member,
                                 size_t capacity);
 // Butterfly: the slot that this member has in the plan and should claim. Other kinds: TOPOLOGY_NO_SLOT.
 uint32_t topology_plan_slot(const struct topology_plan *plan, size_t member);
-// The position of this member on ring 0, the order by hash that every kind is based on: 0 to n - 1.
+// The position of this member on ring 0, the order that every kind is based on: 0 to n - 1.
 size_t topology_plan_place(const struct topology_plan *plan, size_t member);
 
 #endif

@@ -6,10 +6,15 @@
 #include <string.h>
 
 _Static_assert(GOSSIP_NO_SLOT == TOPOLOGY_NO_SLOT, "slots are passed on as they are");
+_Static_assert((int)GOSSIP_ACCESS_USUAL == (int)TOPOLOGY_USUAL &&
+                   (int)GOSSIP_ACCESS_OPEN == (int)TOPOLOGY_OPEN &&
+                   (int)GOSSIP_ACCESS_HARD == (int)TOPOLOGY_HARD,
+               "so is access");
 
 static struct topology_member as_member(const struct gossip_record *record)
 {
-    struct topology_member member = {.slot = record->slot, .group = record->group};
+    struct topology_member member = {
+        .slot = record->slot, .group = record->group, .access = (enum topology_access)record->access};
 
     memcpy(member.name, record->name, sizeof member.name);
     memcpy(member.id, record->id.bytes, sizeof member.id);
@@ -68,6 +73,7 @@ bool gossip_plan_is_of(const struct gossip_plan *plan, const struct gossip_recor
     for (size_t i = 0; i < count; i++) {
         const struct topology_member *member = &plan->member[i];
         if (member->slot != view[i].slot || member->group != view[i].group ||
+            (unsigned)member->access != view[i].access ||
             memcmp(member->id, view[i].id.bytes, sizeof member->id) != 0)
             return false;
     }
@@ -81,7 +87,7 @@ uint64_t gossip_plan_hash(const struct gossip_record *view, size_t count)
     for (size_t i = 0; i < count; i++) {
         uint64_t word;
         memcpy(&word, view[i].id.bytes, sizeof word);
-        hash += base_hash_mix(word ^ ((uint64_t)view[i].slot << 32 | view[i].group));
+        hash += base_hash_mix(word ^ ((uint64_t)view[i].slot << 32 | view[i].group)) + view[i].access;
     }
     return hash;
 }

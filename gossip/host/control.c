@@ -219,7 +219,7 @@ static void note_change(struct gossip_control *control, const struct gossip_memb
 {
     BASE_ASSERT(!control->changes);
     control->changes = true;
-    control->wants_changed |= control->reach == GOSSIP_REACH_PRIVATE;
+    control->wants_changed = true;
     control->change = *action;
     live(control,
          (struct gossip_life_event){.kind = action->kind == GOSSIP_MEMBERSHIP_REMOVED ? GOSSIP_LIFE_REMOVED
@@ -228,13 +228,12 @@ static void note_change(struct gossip_control *control, const struct gossip_memb
                                     .state = action->state});
 }
 
-// Of a private node: its relays may be others now, or the way to this member.
+// The relays may be others now; of a private node, the way to this member.
 static void record_changed(struct gossip_control *control, const struct gossip_id *member)
 {
-    if (control->reach != GOSSIP_REACH_PRIVATE)
-        return;
     control->wants_changed = true;
-    if (gossip_links_wants(control->options.links, member) && !gossip_control_linked(control, member))
+    if (control->reach == GOSSIP_REACH_PRIVATE && gossip_links_wants(control->options.links, member) &&
+        !gossip_control_linked(control, member))
         hurry(control, member);
 }
 

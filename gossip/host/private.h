@@ -34,7 +34,7 @@ struct gossip_control {
 
 // What a step of the life reads. `edges` is a part of the world and must live as long.
 struct gossip_life_world control_world(const struct gossip_control *control);
-// This private node has no link to the neighbour, which can be called over this relay.
+// This node has no link to the neighbour, and calls it over this relay.
 bool control_calls_over(const struct gossip_control *control, const struct gossip_id *relay,
                         const struct gossip_id *neighbour);
 // Says in this node's record how it is reached; returns the members to which links are wanted for that.

@@ -1,5 +1,5 @@
-// The links of a node that others cannot call: to the members that relay for it, and to those that relay for
-// its neighbours.
+// The links of a node to members that relay: for it, if others cannot call it; for its neighbours; and
+// between the two, if they have no family of addresses in common.
 #include "gossip/host/private.h"
 
 #include <string.h>
@@ -71,11 +71,34 @@ static bool serves_neighbour(const struct gossip_control *control, const struct 
     return found;
 }
 
+// Over which this node and a neighbour meet that are apart; none if they are not.
+static struct gossip_relays between(const struct gossip_control *control, const struct gossip_id *neighbour)
+{
+    struct gossip_relays relays = {.count = 0};
+    struct gossip_member_info info;
+    if (control->options.membership && !gossip_membership_find(control->options.membership, neighbour, &info))
+        gossip_relays_between(&relays, control->options.membership, info.record);
+    return relays;
+}
+
+static size_t add_between(const struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS],
+                          size_t count)
+{
+    for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++) {
+        const struct gossip_relays relays = between(control, gossip_graph_neighbour(control->graph, i));
+        for (size_t k = 0; k < relays.count && count < CONTROL_RELAYS; k++)
+            ids[count++] = relays.ids[k];
+    }
+    return count;
+}
+
 bool control_calls_over(const struct gossip_control *control, const struct gossip_id *relay,
                         const struct gossip_id *neighbour)
 {
-    return control->reach == GOSSIP_REACH_PRIVATE && !gossip_control_linked(control, neighbour) &&
-           serves(control, relay, neighbour);
+    const struct gossip_relays relays = between(control, neighbour);
+    return !gossip_control_linked(control, neighbour) &&
+           (gossip_relays_have(&relays, relay) ||
+            (control->reach == GOSSIP_REACH_PRIVATE && serves(control, relay, neighbour)));
 }
 
 size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS])
@@ -96,8 +119,9 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
         ids[count] = relays.ids[count];
         count++;
     }
+    count = add_between(control, ids, count);
     if (control->reach != GOSSIP_REACH_PRIVATE && missing.count == 0)
-        return 0;
+        return count;
     for (size_t i = 1; i < gossip_membership_count(members) && count < CONTROL_RELAYS; i++) {
         gossip_membership_info(members, i, &info);
         if (gossip_membership_is_here(members, &info.record->id) && gossip_record_relays(info.record) &&

@@ -117,6 +117,8 @@ void gossip_membership_stop_at(struct gossip_membership *membership, uint64_t ro
 // How others reach this node: GOSSIP_WAY_*, and the relays that it keeps links to.
 void gossip_membership_ways(struct gossip_membership *membership, uint8_t ways, const uint64_t *relays,
                             size_t count);
+// Where it stands in the graph depends on it: a change makes a new view on all nodes.
+void gossip_membership_access(struct gossip_membership *membership, enum gossip_access access);
 // The latest change of a setting that this node knows of.
 void gossip_membership_setting(struct gossip_membership *membership, enum gossip_setting_kind kind,
                                const struct gossip_setting *setting);
@@ -158,8 +160,8 @@ bool gossip_membership_is_here(const struct gossip_membership *membership, const
 const struct gossip_record *gossip_membership_view(const struct gossip_membership *membership, size_t *count);
 
 struct gossip_membership_totals {
-    uint64_t view_hash; // over (id, generation, instance_id, flags, slot, shard, group, stop_round, settings)
-                        // of all members here
+    uint64_t view_hash; // over (id, generation, instance_id, flags, slot, shard, group, access, stop_round,
+                        // settings) of all members here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
     size_t alive, suspect, dead, left, eligible;

@@ -8,6 +8,14 @@ _Static_assert(!(GOSSIP_RECORD_FLAGS & HAS_FIRST_MODEL), "it is no flag of the r
 
 static const char record_context[] = "p2pml record", suspicion_context[] = "p2pml accusation";
 
+const char *gossip_access_name(enum gossip_access access)
+{
+    static const char *const names[] = {
+        [GOSSIP_ACCESS_USUAL] = "usual", [GOSSIP_ACCESS_OPEN] = "open", [GOSSIP_ACCESS_HARD] = "hard"};
+    _Static_assert(sizeof names / sizeof *names == GOSSIP_ACCESSES, "each has a name");
+    return names[access];
+}
+
 int gossip_version_compare(const struct gossip_version *a, const struct gossip_version *b)
 {
     if (a->generation != b->generation)
@@ -125,6 +133,7 @@ static bool read_settings(struct base_reader *reader, struct gossip_setting *set
 static void write_ways(const struct gossip_record *record, struct base_writer *writer)
 {
     base_write_u8(writer, record->ways);
+    base_write_u8(writer, record->access);
     base_write_u8(writer, record->n_relays);
     for (size_t i = 0; i < record->n_relays; i++)
         base_write_u64(writer, record->relays[i]);
@@ -133,8 +142,10 @@ static void write_ways(const struct gossip_record *record, struct base_writer *w
 static bool read_ways(struct base_reader *reader, struct gossip_record *record)
 {
     record->ways = base_read_u8(reader);
+    record->access = base_read_u8(reader);
     record->n_relays = base_read_u8(reader);
-    if ((record->ways & ~GOSSIP_WAYS) || record->n_relays > GOSSIP_RECORD_RELAYS)
+    if ((record->ways & ~GOSSIP_WAYS) || record->access >= GOSSIP_ACCESSES ||
+        record->n_relays > GOSSIP_RECORD_RELAYS)
         return false;
     for (size_t i = 0; i < record->n_relays; i++)
         record->relays[i] = base_read_u64(reader);

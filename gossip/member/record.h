@@ -29,6 +29,15 @@
 #define GOSSIP_NO_SLOT       UINT32_MAX
 #define GOSSIP_NO_SHARD      UINT32_MAX
 
+// With whom it can have a direct link, for the graph: unlike `ways` it changes rarely.
+enum gossip_access {
+    GOSSIP_ACCESS_USUAL, // with all that are not hard, or it does not know
+    GOSSIP_ACCESS_OPEN,  // with all: they can call it
+    GOSSIP_ACCESS_HARD,  // only with open ones: its router gives each connection another port
+    GOSSIP_ACCESSES
+};
+const char *gossip_access_name(enum gossip_access access); // "usual"
+
 struct gossip_address {
     uint8_t family; // 4 or 6
     uint8_t ip[16]; // network order; IPv4 in the first four bytes
@@ -61,6 +70,7 @@ struct gossip_record {
     struct gossip_address addresses[LIMIT_ADDRESSES];
     struct gossip_address pages; // of its HTTP port; family 0: none; an ip of zeros: at any of `addresses`
     uint8_t ways;                // GOSSIP_WAY_*
+    uint8_t access;              // enum gossip_access
     uint8_t n_relays;            // 0..GOSSIP_RECORD_RELAYS
     uint64_t relays[GOSSIP_RECORD_RELAYS];           // gossip_id_beginning of members that it keeps links to
     struct gossip_setting settings[GOSSIP_SETTINGS]; // the latest changes that it knows of
@@ -104,6 +114,6 @@ void gossip_suspicion_write(const struct gossip_suspicion *suspicion, struct bas
 enum base_error gossip_suspicion_read(struct base_reader *reader,
                                       struct gossip_suspicion *suspicion) BASE_CHECK;
 #define GOSSIP_SUSPICION_BYTES  (32u + 32u + 20u + 1u + 64u)
-#define GOSSIP_RECORD_BYTES_MAX 434u
+#define GOSSIP_RECORD_BYTES_MAX 435u
 
 #endif

@@ -34,6 +34,7 @@ static void take_wanted(struct gossip_membership *m)
     record->n_addresses = m->wanted.n_addresses;
     memcpy(record->addresses, m->wanted.addresses, sizeof record->addresses);
     record->ways = m->wanted.ways;
+    record->access = m->wanted.access;
     record->n_relays = m->wanted.n_relays;
     memcpy(record->relays, m->wanted.relays, sizeof record->relays);
     memcpy(record->settings, m->wanted.settings, sizeof record->settings);
@@ -222,6 +223,13 @@ void gossip_membership_ways(struct gossip_membership *m, uint8_t ways, const uin
     m->wanted.ways = ways;
     m->wanted.n_relays = (uint8_t)count;
     memcpy(m->wanted.relays, all, sizeof all);
+}
+
+void gossip_membership_access(struct gossip_membership *m, enum gossip_access access)
+{
+    BASE_ASSERT(access < GOSSIP_ACCESSES);
+    m->dirty |= m->wanted.access != access;
+    m->wanted.access = (uint8_t)access;
 }
 
 void gossip_membership_setting(struct gossip_membership *m, enum gossip_setting_kind kind,

@@ -101,7 +101,7 @@ struct member_action {
 struct member_wanted { // values for this node's record from its next signature on
     uint8_t flags;     // ELIGIBLE waits for held_ns
     uint8_t n_addresses;
-    uint8_t ways, n_relays;
+    uint8_t ways, access, n_relays;
     uint64_t relays[GOSSIP_RECORD_RELAYS];
     uint32_t slot;
     uint64_t stop_round;

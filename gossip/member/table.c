@@ -143,11 +143,12 @@ void member_recount(struct gossip_membership *m, struct member *x)
     const struct gossip_record *r = &x->record;
     uint64_t term = 0;
     if (member_is_here(x)) {
-        const uint64_t parts[7] = {r->version.generation,
+        const uint64_t parts[8] = {r->version.generation,
                                    r->version.instance_id,
                                    r->flags,
                                    (uint64_t)r->slot << 32 | r->shard,
                                    r->group,
+                                   r->access,
                                    r->stop_round,
                                    base_hash_bytes(0, r->settings, sizeof r->settings)};
         term = base_hash_bytes(base_hash_bytes(1, r->id.bytes, GOSSIP_ID_BYTES), parts, sizeof parts);

@@ -19,6 +19,8 @@ struct gossip_reach {
     struct voter voters[GOSSIP_REACH_VOTERS];
     size_t n_voters;
     uint64_t first_ns; // of the first link since the interfaces changed; 0: none
+    enum gossip_access told;
+    uint64_t differs_ns; // since when it should be told something else; 0: it is right
 };
 
 const char *gossip_reach_state_name(enum gossip_reach_state state)
@@ -296,4 +298,34 @@ size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
         out[count++] = outside;
     BASE_ASSERT(count <= LIMIT_ADDRESSES);
     return count;
+}
+
+// Outside, no two of the members that it is linked with see it at one port.
+static bool is_hard(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    struct gossip_address outside;
+    return gossip_reach_state(reach, now_ns) == GOSSIP_REACH_PRIVATE &&
+           votes(reach, now_ns, true, NULL) >= 2 && !gossip_reach_outside(reach, now_ns, &outside);
+}
+
+static enum gossip_access access_now(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    if (gossip_reach_state(reach, now_ns) == GOSSIP_REACH_REACHABLE)
+        return GOSSIP_ACCESS_OPEN;
+    return is_hard(reach, now_ns) ? GOSSIP_ACCESS_HARD : GOSSIP_ACCESS_USUAL;
+}
+
+enum gossip_access gossip_reach_access(struct gossip_reach *reach, uint64_t now_ns)
+{
+    const enum gossip_access now = access_now(reach, now_ns);
+    const bool early = reach->first_ns != 0 && now_ns < reach->first_ns + GOSSIP_REACH_EARLY_NS;
+    if (now == reach->told)
+        reach->differs_ns = 0;
+    else if (reach->differs_ns == 0)
+        reach->differs_ns = now_ns;
+    if (now != reach->told && (early || now_ns - reach->differs_ns >= GOSSIP_REACH_LASTS_NS)) {
+        reach->told = now;
+        reach->differs_ns = 0;
+    }
+    return reach->told;
 }

@@ -26,6 +26,9 @@
 #define GOSSIP_REACH_FRESH_NS   600000000000ull // several looks of gossip/links
 #define GOSSIP_REACH_WAIT_NS    6000000000ull   // from the first link: a look and its call are over by then
 
+#define GOSSIP_REACH_EARLY_NS 60000000000ull
+#define GOSSIP_REACH_LASTS_NS 300000000000ull
+
 enum gossip_reach_state { GOSSIP_REACH_UNKNOWN, GOSSIP_REACH_REACHABLE, GOSSIP_REACH_PRIVATE };
 const char *gossip_reach_state_name(enum gossip_reach_state state);
 
@@ -55,6 +58,9 @@ void gossip_reach_called(struct gossip_reach *reach, uint64_t now_ns, const stru
                          bool told, bool near);
 
 enum gossip_reach_state gossip_reach_state(const struct gossip_reach *reach, uint64_t now_ns);
+// For the graph: as it is in the first GOSSIP_REACH_EARLY_NS after the first link, later what has lasted for
+// GOSSIP_REACH_LASTS_NS, because edges that move begin anew.
+enum gossip_access gossip_reach_access(struct gossip_reach *reach, uint64_t now_ns);
 // The addresses to tell, the most useful first; returns their number.
 size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
                               struct gossip_address out[LIMIT_ADDRESSES]);

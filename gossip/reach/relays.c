@@ -1,12 +1,22 @@
 #include "gossip/reach/relays.h"
 
 #include "base/hash.h"
+#include "gossip/reach/reach.h"
 #include <string.h>
 
 void gossip_relays_begin(struct gossip_relays *relays, const struct gossip_id *self)
 {
     memset(relays, 0, sizeof *relays);
     relays->self = *self;
+}
+
+static uint8_t families_of(const struct gossip_record *record)
+{
+    uint8_t families = 0;
+    for (size_t i = 0; i < record->n_addresses; i++)
+        if (!gossip_address_is_near(&record->addresses[i]))
+            families |= (uint8_t)(record->addresses[i].family == 4 ? 1u : 2u);
+    return families;
 }
 
 bool gossip_record_relays(const struct gossip_record *record)
@@ -39,7 +49,8 @@ static uint64_t score_of(const struct gossip_relays *relays, const struct gossip
 
 void gossip_relays_offer(struct gossip_relays *relays, const struct gossip_record *member, bool missing)
 {
-    if (!gossip_record_relays(member) || gossip_id_compare(&member->id, &relays->self) == 0)
+    if (!gossip_record_relays(member) || gossip_id_compare(&member->id, &relays->self) == 0 ||
+        (relays->families & ~families_of(member)))
         return;
     const uint64_t score = score_of(relays, &member->id, missing);
     size_t at = relays->count;
@@ -54,4 +65,31 @@ void gossip_relays_offer(struct gossip_relays *relays, const struct gossip_recor
     relays->scores[at] = score;
     relays->count = kept + 1;
     BASE_ASSERT(relays->count <= GOSSIP_RECORD_RELAYS);
+}
+
+void gossip_relays_between(struct gossip_relays *relays, const struct gossip_membership *membership,
+                           const struct gossip_record *other)
+{
+    struct gossip_member_info info;
+    gossip_membership_info(membership, 0, &info);
+    gossip_relays_begin(relays, &other->id);
+    const uint8_t own = families_of(info.record), theirs = families_of(other);
+    if (own == 0 || theirs == 0 || (own & theirs))
+        return;
+    for (size_t i = 0; i < GOSSIP_ID_BYTES; i++)
+        relays->self.bytes[i] ^= info.record->id.bytes[i];
+    relays->families = own | theirs;
+    for (size_t i = 1; i < gossip_membership_count(membership); i++) {
+        gossip_membership_info(membership, i, &info);
+        if (gossip_membership_is_here(membership, &info.record->id))
+            gossip_relays_offer(relays, info.record, false);
+    }
+}
+
+bool gossip_relays_have(const struct gossip_relays *relays, const struct gossip_id *id)
+{
+    bool found = false;
+    for (size_t i = 0; i < relays->count && !found; i++)
+        found = gossip_id_compare(&relays->ids[i], id) == 0;
+    return found;
 }

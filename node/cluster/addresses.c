@@ -183,6 +183,7 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
         take_interfaces(cluster, now_ns);
     node_cluster_advertise_again(cluster, now_ns);
     follow_addresses(cluster, now_ns);
+    gossip_membership_access(cluster->membership, gossip_reach_access(cluster->reach, now_ns));
     const enum gossip_reach_state state = gossip_reach_state(cluster->reach, now_ns);
     if (state == cluster->reached)
         return;

@@ -129,6 +129,7 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "linked", json_boolean(m->linked));
         set_path(row, m);
         json_object_set_new(row, "reachable", json_boolean(r->ways & GOSSIP_WAY_REACHABLE));
+        json_object_set_new(row, "access", json_string(gossip_access_name((enum gossip_access)r->access)));
         json_object_set_new(row, "relays_for_others", json_boolean(r->ways & GOSSIP_WAY_RELAYS));
         json_object_set_new(row, "relays", relays_json(s, m));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));

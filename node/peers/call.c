@@ -25,34 +25,46 @@ static void resolved_member(struct node_peers *peers, const struct gossip_links_
     node_peers_say_later(peers, event);
 }
 
+static bool is_linked_directly(const struct node_peers *peers, const struct gossip_id *member)
+{
+    void *owner;
+    return gossip_links_active(peers->rules, member, &owner) != 0 &&
+           !gossip_links_is_relayed(peers->rules, member);
+}
+
 // The member that a record names, if this node has a direct link to it.
 static bool find_relay(const struct node_peers *peers, uint64_t named, struct gossip_id *via)
 {
     const size_t members = gossip_membership_count(peers->options.membership);
     struct gossip_member_info info;
-    void *owner;
     for (size_t i = 1; i < members; i++) {
         gossip_membership_info(peers->options.membership, i, &info);
         *via = info.record->id;
-        if (gossip_id_beginning(via) == named && gossip_links_active(peers->rules, via, &owner) &&
-            !gossip_links_is_relayed(peers->rules, via))
+        if (gossip_id_beginning(via) == named && is_linked_directly(peers, via))
             return true;
     }
     return false;
 }
 
-// Members that relay for this one, its first choice first: so that not all members use the same. If the link
-// is stuck, not the one that it goes over.
+// Members that relay for this one, its first choice first: so that not all members use the same. Or those
+// that have both families of addresses, if this node and the member have none in common. If the link is
+// stuck, not the one that it goes over.
 static size_t relays_to(const struct node_peers *peers, const struct gossip_links_target *target,
                         const struct gossip_record *record, struct peer_way ways[GOSSIP_RECORD_RELAYS])
 {
     const struct gossip_id *stuck = target->small ? node_peers_via(peers, &target->peer) : NULL;
+    struct gossip_relays between;
+    struct gossip_id via;
     size_t count = 0;
-    for (size_t i = 0; i < record->n_relays; i++) {
-        struct peer_way *way = &ways[count];
-        *way = (struct peer_way){.relayed = true};
-        count += find_relay(peers, record->relays[i], &way->via) &&
-                 !(stuck && gossip_id_compare(&way->via, stuck) == 0);
+    gossip_relays_between(&between, peers->options.membership, record);
+    const size_t named = between.count == 0 && gossip_record_is_private(record) ? record->n_relays : 0;
+    for (size_t i = 0; i < between.count + named; i++) {
+        const bool linked = between.count > 0 ? is_linked_directly(peers, &between.ids[i])
+                                              : find_relay(peers, record->relays[i], &via);
+        if (between.count > 0)
+            via = between.ids[i];
+        if (linked && !(stuck && gossip_id_compare(&via, stuck) == 0))
+            ways[count++] = (struct peer_way){.relayed = true, .via = via};
     }
     return count;
 }
@@ -69,9 +81,7 @@ static size_t member_ways(struct node_peers *peers, const struct gossip_links_ta
         gossip_membership_find(peers->options.membership, &target->peer, &info))
         return 0;
     const size_t direct = node_endpoints_of(peers->options.endpoints, info.record, addresses),
-                 relayed = target->direct || !gossip_record_is_private(info.record)
-                               ? 0
-                               : relays_to(peers, target, info.record, relays);
+                 relayed = target->direct ? 0 : relays_to(peers, target, info.record, relays);
     for (size_t i = 0; i < relayed && !peers->reachable; i++)
         ways[count++] = relays[i];
     for (size_t i = 0; i < direct; i++)
@@ -139,9 +149,7 @@ static bool find_way(struct node_peers *peers, const struct gossip_links_action 
 // router takes for the one that the member has called.
 static bool finds_out(const struct node_peers *peers, const struct gossip_links_target *target)
 {
-    void *owner;
-    return target->direct && gossip_links_active(peers->rules, &target->peer, &owner) != 0 &&
-           !gossip_links_is_relayed(peers->rules, &target->peer);
+    return target->direct && is_linked_directly(peers, &target->peer);
 }
 
 // -1: errno says why.

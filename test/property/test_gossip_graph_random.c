@@ -76,11 +76,12 @@ static void set_link(struct world *world, size_t a, size_t b, bool linked)
     }
 }
 
-// A join, a death, a holding out or a claim; some nodes hear of it now, others later.
+// A join, a death, a holding out, a claim or another way to be reached; some nodes hear of it now, others
+// later.
 static void anything(struct world *world)
 {
     size_t a = base_rng_below(&world->rng, NODES), b = base_rng_below(&world->rng, NODES);
-    switch (base_rng_below(&world->rng, 4)) {
+    switch (base_rng_below(&world->rng, 5)) {
     case 0:
         world->counts[a] = !world->counts[a];
         break;
@@ -92,6 +93,9 @@ static void anything(struct world *world)
         if (a != b)
             set_link(world, a, b, base_rng_below(&world->rng, 3) > 0);
         return;
+    case 3:
+        world->record[a].access = (uint8_t)base_rng_below(&world->rng, GOSSIP_ACCESSES);
+        break;
     default:
         hear(world, a, b);
         return;

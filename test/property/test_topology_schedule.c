@@ -48,8 +48,10 @@ static void for_each_plan(void (*check)(const struct topology_plan *plan))
             world_members(&rng, members, n);
             if (trial)
                 leave_vacancies(&rng, members, n);
-            for (size_t i = 0; i < n; i++)
+            for (size_t i = 0; i < n; i++) {
                 members[i].group = (uint32_t)base_rng_below(&rng, 1 + n / (1 + trial));
+                members[i].access = (enum topology_access)base_rng_below(&rng, 1 + trial % 4 % 3);
+            }
             for (int kind = 0; kind < TOPOLOGY_FILE; kind++) {
                 options.kind = kind_now = (enum topology_kind)kind;
                 struct topology_plan *plan = world_plan(&options, members, n);

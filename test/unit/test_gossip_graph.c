@@ -139,7 +139,7 @@ static void an_invalid_view_is_refused(void **state)
     free(view);
 }
 
-static void a_plan_depends_only_on_members_slots_and_groups(void **state)
+static void a_plan_depends_only_on_members_slots_groups_and_access(void **state)
 {
     struct gossip_record view[MEMBERS], other[MEMBERS];
     struct topology_options options = graph_options(TOPOLOGY_BUTTERFLY);
@@ -148,7 +148,7 @@ static void a_plan_depends_only_on_members_slots_and_groups(void **state)
     struct gossip_plan *plan = graph_plan(&options, view, MEMBERS);
     assert_true(gossip_plan_is_of(plan, view, MEMBERS));
     assert_false(gossip_plan_is_of(plan, view, MEMBERS - 1));
-    for (int what = 0; what < 4; what++) {
+    for (int what = 0; what < 5; what++) {
         memcpy(other, view, sizeof view);
         if (what == 0)
             other[MEMBERS - 1].id = graph_id(MEMBERS);
@@ -157,12 +157,33 @@ static void a_plan_depends_only_on_members_slots_and_groups(void **state)
         if (what == 2)
             other[7].group = 99;
         if (what == 3)
-            other[7].version.generation = other[7].stop_round = other[7].shard = 5; // irrelevant
-        assert_int_equal(gossip_plan_is_of(plan, other, MEMBERS), what == 3);
-        assert_int_equal(gossip_plan_hash(other, MEMBERS) == gossip_plan_hash(view, MEMBERS), what == 3);
+            other[7].access = GOSSIP_ACCESS_HARD;
+        if (what == 4)
+            other[7].version.generation = other[7].stop_round = other[7].shard = other[7].ways =
+                3; // irrelevant
+        assert_int_equal(gossip_plan_is_of(plan, other, MEMBERS), what == 4);
+        assert_int_equal(gossip_plan_hash(other, MEMBERS) == gossip_plan_hash(view, MEMBERS), what == 4);
     }
     gossip_plan_drop(plan);
     gossip_plan_drop(NULL);
+}
+
+// On a ring, a node that has direct links only with open ones stands between two of them.
+static void hard_nodes_stand_between_open_ones(void **state)
+{
+    struct gossip_record view[MEMBERS];
+    const struct topology_options options = graph_options(TOPOLOGY_RING);
+    (void)state;
+    graph_view(view, MEMBERS);
+    for (size_t i = 0; i < MEMBERS; i++)
+        view[i].access = i % 2 ? GOSSIP_ACCESS_HARD : GOSSIP_ACCESS_OPEN;
+    for (size_t self = 0; self < MEMBERS; self++) {
+        struct gossip_graph *graph = graph_of(&options, view, MEMBERS, self);
+        assert_int_equal(gossip_graph_neighbours(graph), 2);
+        for (size_t i = 0; i < 2; i++)
+            assert_int_not_equal(graph_number(gossip_graph_neighbour(graph, i)) % 2, self % 2);
+        gossip_graph_drop(graph);
+    }
 }
 
 // -- graphs
@@ -394,7 +415,8 @@ int main(void)
         cmocka_unit_test(nobody_is_unmet_for_longer_than_a_turn),
         cmocka_unit_test(complete_graphs_take_at_most_65_nodes),
         cmocka_unit_test(an_invalid_view_is_refused),
-        cmocka_unit_test(a_plan_depends_only_on_members_slots_and_groups),
+        cmocka_unit_test(a_plan_depends_only_on_members_slots_groups_and_access),
+        cmocka_unit_test(hard_nodes_stand_between_open_ones),
         cmocka_unit_test(a_node_outside_the_view_has_no_neighbours),
         cmocka_unit_test(weights_are_mutual_and_exact),
         cmocka_unit_test(only_leaders_meet_other_groups),

@@ -459,6 +459,84 @@ static void a_private_node_keeps_a_link_to_its_relays(void **state)
     destroy_two(&node);
 }
 
+// What a third node says of itself reaches the node under test.
+static void hear_of(struct node *node, struct gossip_membership *third, const struct gossip_id *id)
+{
+    uint8_t bytes[LIMIT_GOSSIP_BYTES];
+    const struct gossip_membership_event timer = {.kind = GOSSIP_MEMBERSHIP_TIMER, .now_ns = node->now_ns};
+    assert_int_equal(gossip_membership_step(third, &timer), BASE_OK); // signs its record
+    const size_t count = gossip_membership_about(third, id, bytes, sizeof bytes);
+    const struct gossip_membership_event packet = {.kind = GOSSIP_MEMBERSHIP_PACKET,
+                                                   .now_ns = node->now_ns,
+                                                   .peer = *id,
+                                                   .way = GOSSIP_BY_STREAM,
+                                                   .bytes = bytes,
+                                                   .n_bytes = count};
+    assert_true(count > 0);
+    assert_int_equal(gossip_membership_step(two.membership[0], &packet), BASE_OK);
+    take(node);
+}
+
+static void meet_on_a_ring(struct node *node, const struct gossip_id *id)
+{
+    const struct topology_options ring = graph_options(TOPOLOGY_RING);
+    struct gossip_record view[2] = {*own_record()};
+    struct gossip_member_info info;
+    struct gossip_graph *graph;
+    assert_int_equal(gossip_membership_find(two.membership[0], id, &info), BASE_OK);
+    view[1] = *info.record;
+    if (gossip_id_compare(&view[0].id, &view[1].id) > 0) {
+        view[0] = *info.record;
+        view[1] = *own_record();
+    }
+    struct gossip_plan *plan = graph_plan(&ring, view, 2);
+    assert_int_equal(gossip_control_plan(node->control, plan, &graph), BASE_OK);
+    gossip_plan_drop(plan);
+    gossip_graph_drop(graph);
+    take(node);
+}
+
+// A neighbour with IPv6 addresses only: the link to a member that has both families is wanted for as long.
+static void a_neighbour_of_another_family_is_met_over_a_relay(void **state)
+{
+    const uint8_t key[32] = {77};
+    const struct gossip_address both[2] = {{.family = 4, .ip = {10, 0, 0, 2}, .port = 7400},
+                                           {.family = 6, .ip = {0x20, 1, 2}, .port = 7400}};
+    struct gossip_identity identity;
+    struct gossip_membership *third;
+    struct node node;
+    (void)state;
+    create_two(&node);
+    gossip_membership_ways(two.membership[OTHER], GOSSIP_WAYS, NULL, 0);
+    gossip_membership_addresses(two.membership[OTHER], both, 2);
+    sign(&node, OTHER);
+    link_up(&node);
+    gossip_identity_from_seed(key, &identity);
+    const struct gossip_membership_options options = {.identity = &identity,
+                                                      .version = {.generation = 1, .instance_id = 77},
+                                                      .name = "c",
+                                                      .addresses = {both[1]},
+                                                      .n_addresses = 1,
+                                                      .shard = GOSSIP_NO_SHARD,
+                                                      .now_ns = node.now_ns};
+    assert_int_equal(gossip_membership_create(&options, &third), BASE_OK);
+    hear_of(&node, third, &identity.id);
+    gossip_control_reach(node.control, GOSSIP_REACH_REACHABLE, true);
+    take(&node);
+    assert_false(gossip_links_wants(node.links, &two.identity[OTHER].id));
+    meet_on_a_ring(&node, &identity.id);
+    assert_true(gossip_links_wants(node.links, &identity.id));
+    assert_true(gossip_links_wants(node.links, &two.identity[OTHER].id));
+    sign(&node, 0);
+    assert_int_equal(own_record()->n_relays, 0); // others call it as before
+
+    gossip_membership_addresses(third, both, 2);
+    hear_of(&node, third, &identity.id);
+    assert_false(gossip_links_wants(node.links, &two.identity[OTHER].id));
+    gossip_membership_destroy(third);
+    destroy_two(&node);
+}
+
 static unsigned stream_pings_in(struct node *node, uint64_t for_ns)
 {
     const uint64_t end_ns = node->now_ns + for_ns;
@@ -527,6 +605,7 @@ int main(void)
         cmocka_unit_test(a_node_that_departs_tells_members_then_links),
         cmocka_unit_test(links_and_members_hear_of_each_other),
         cmocka_unit_test(a_private_node_keeps_a_link_to_its_relays),
+        cmocka_unit_test(a_neighbour_of_another_family_is_met_over_a_relay),
         cmocka_unit_test(members_hear_of_the_end_of_a_link),
         cmocka_unit_test(the_own_record_follows_the_life),
     };

@@ -95,6 +95,38 @@ static void the_hash_covers_the_group(void **s)
     member_net_destroy(&net);
 }
 
+// A member that is reached in another way has another place in the graph: one new view on each node, the same
+// on all. How it is reached at the moment, and over whom, is no part of the view.
+static void another_access_makes_a_new_view(void **s)
+{
+    (void)s;
+    uint64_t changes[4];
+    size_t n;
+    const uint64_t relay = 7;
+    begin(4);
+    for (size_t i = 0; i < net.count; i++)
+        gossip_membership_flags(net.nodes[i].membership, GOSSIP_RECORD_ELIGIBLE, 0);
+    member_net_run(&net, 6 * SECOND);
+    for (size_t i = 0; i < net.count; i++)
+        changes[i] = totals(i).view_changes;
+    gossip_membership_ways(net.nodes[1].membership, 0, &relay, 1);
+    member_net_run(&net, 3 * SECOND);
+    for (size_t i = 0; i < net.count; i++)
+        assert_int_equal(totals(i).view_changes, changes[i]);
+    gossip_membership_access(net.nodes[1].membership, GOSSIP_ACCESS_HARD);
+    member_net_run(&net, 3 * SECOND);
+    for (size_t i = 0; i < net.count; i++) {
+        const struct gossip_record *view = gossip_membership_view(net.nodes[i].membership, &n);
+        size_t hard = 0;
+        assert_int_equal(totals(i).view_changes, changes[i] + 1);
+        assert_int_equal(n, 4);
+        for (size_t j = 0; j < n; j++)
+            hard += view[j].access == GOSSIP_ACCESS_HARD;
+        assert_int_equal(hard, 1);
+    }
+    member_net_destroy(&net);
+}
+
 // Progress is carried by packets that are sent anyway, and is dropped with the process that reported it.
 static void all_members_know_the_progress_of_each(void **s)
 {
@@ -603,6 +635,7 @@ int main(void)
         cmocka_unit_test(a_node_pings_its_relays_in_time),
         cmocka_unit_test(all_members_know_the_group_of_each),
         cmocka_unit_test(the_hash_covers_the_group),
+        cmocka_unit_test(another_access_makes_a_new_view),
         cmocka_unit_test(all_members_know_the_progress_of_each),
         cmocka_unit_test(a_stop_is_announced_with_its_round),
         cmocka_unit_test(a_setting_reaches_all_and_late_joiners),

@@ -1,5 +1,6 @@
 // Members behind routers, with one or two public ones: who is probed by whom, what that costs, and how soon a
 // death is known.
+#include "gossip/reach/relays.h"
 #include "test/support/member_rules.h"
 
 #include <stdio.h>
@@ -261,6 +262,45 @@ static void those_that_reach_the_target_are_asked_for_help(void **state)
     member_net_destroy(&net);
 }
 
+// Two nodes, one with IPv4 addresses only, the other with IPv6 addresses only, choose the same relays, of
+// those that have both.
+static void a_pair_of_two_families_has_the_same_relays_at_both_ends(void **s)
+{
+    const struct gossip_address v4 = {.family = 4, .ip = {10, 0, 0, 1}, .port = 7400},
+                                v6 = {.family = 6, .ip = {0x20, 1}, .port = 7400},
+                                near = {.family = 4, .ip = {127, 0, 0, 1}, .port = 7400};
+    const struct gossip_address tell[][2] = {{v4},     {v6, near}, {v4, v6}, {v6, v4},
+                                             {v4, v6}, {v4},       {v6},     {v4, v6}};
+    enum { FOUR, SIX, BOTH_FIRST, FOUR_TOO = 5, SIX_TOO, UNABLE, ALL };
+    struct gossip_relays relays[2];
+    (void)s;
+    member_net_create(&net, ALL, 5);
+    member_net_start_all(&net);
+    for (size_t i = 0; i < ALL; i++) {
+        gossip_membership_addresses(net.nodes[i].membership, tell[i], tell[i][1].family ? 2 : 1);
+        gossip_membership_ways(net.nodes[i].membership, i == UNABLE ? GOSSIP_WAY_REACHABLE : GOSSIP_WAYS,
+                               NULL, 0);
+    }
+    member_net_run(&net, 5 * SECOND);
+    const size_t pairs[][2] = {{FOUR, SIX}, {FOUR, SIX_TOO}, {FOUR_TOO, SIX}, {FOUR_TOO, SIX_TOO}};
+    for (size_t pair = 0; pair < 4; pair++) {
+        for (size_t end = 0; end < 2; end++) {
+            const size_t self = pairs[pair][end], other = pairs[pair][1 - end];
+            gossip_relays_between(&relays[end], net.nodes[self].membership, info_of(self, other).record);
+            assert_int_equal(relays[end].count, 2);
+            for (size_t i = 0; i < ALL; i++)
+                if (i < BOTH_FIRST || i >= FOUR_TOO)
+                    assert_false(gossip_relays_have(&relays[end], &net.nodes[i].identity.id));
+        }
+        assert_memory_equal(relays[0].ids, relays[1].ids, sizeof relays[0].ids);
+    }
+    gossip_relays_between(&relays[0], net.nodes[FOUR].membership, info_of(FOUR, BOTH_FIRST).record);
+    assert_int_equal(relays[0].count, 0);
+    gossip_relays_between(&relays[1], net.nodes[SIX].membership, info_of(SIX, SIX_TOO).record);
+    assert_int_equal(relays[1].count, 0);
+    member_net_destroy(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +314,7 @@ int main(void)
         cmocka_unit_test(the_second_relay_answers_for_a_member),
         cmocka_unit_test(a_node_that_hears_nobody_confirms_no_evidence),
         cmocka_unit_test(those_that_reach_the_target_are_asked_for_help),
+        cmocka_unit_test(a_pair_of_two_families_has_the_same_relays_at_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

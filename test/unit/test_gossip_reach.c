@@ -269,6 +269,57 @@ static void links_in_use_do_not_make_room(void **state)
     is(GOSSIP_REACH_PRIVATE, START + SECOND);
 }
 
+static void told(enum gossip_access expected, uint64_t now_ns)
+{
+    assert_int_equal(gossip_reach_access(reach, now_ns), expected);
+}
+
+// The first minute says how a node is reached: then edges are young.
+static void early_the_graph_is_told_at_once(void **state)
+{
+    (void)state;
+    told(GOSSIP_ACCESS_USUAL, START);
+    seen(1, at(203, 1, 7000), START);
+    told(GOSSIP_ACCESS_USUAL, START); // one member can't say whether others see another port
+    seen(2, at(203, 1, 7001), START);
+    told(GOSSIP_ACCESS_HARD, START);
+    seen(3, at(203, 1, 7001), START + SECOND);
+    told(GOSSIP_ACCESS_USUAL, START + SECOND); // two agree
+    called(1, START + 2 * SECOND, false, false);
+    told(GOSSIP_ACCESS_OPEN, START + 2 * SECOND);
+}
+
+// Later only what has lasted: a router that restarts has another port for some links, for seconds.
+static void later_the_graph_is_told_what_has_lasted(void **state)
+{
+    (void)state;
+    const uint64_t late_ns = START + GOSSIP_REACH_EARLY_NS;
+    seen(1, at(203, 1, 7000), START);
+    seen(2, at(203, 1, 7000), START);
+    told(GOSSIP_ACCESS_USUAL, START);
+    seen(1, at(203, 1, 7001), late_ns);
+    told(GOSSIP_ACCESS_USUAL, late_ns);
+    told(GOSSIP_ACCESS_USUAL, late_ns + GOSSIP_REACH_LASTS_NS - 1);
+    seen(2, at(203, 1, 7001), late_ns + GOSSIP_REACH_LASTS_NS - 1);
+    told(GOSSIP_ACCESS_USUAL, late_ns + GOSSIP_REACH_LASTS_NS);
+    const uint64_t again_ns = late_ns + 2 * GOSSIP_REACH_LASTS_NS;
+    seen(1, at(203, 1, 7002), again_ns);
+    told(GOSSIP_ACCESS_USUAL, again_ns);
+    told(GOSSIP_ACCESS_HARD, again_ns + GOSSIP_REACH_LASTS_NS);
+}
+
+// Members of links that ended may know an older port.
+static void only_links_in_use_make_a_node_hard(void **state)
+{
+    (void)state;
+    seen(1, at(203, 1, 7000), START);
+    unlinked(1, START);
+    seen(2, at(203, 1, 7001), START);
+    told(GOSSIP_ACCESS_USUAL, START);
+    unlinked(2, START);
+    told(GOSSIP_ACCESS_USUAL, START);
+}
+
 // -- relays
 
 static struct gossip_record member(uint8_t n, uint8_t ways)
@@ -359,6 +410,9 @@ int main(void)
         REACH(configured_addresses_are_told_alone),
         REACH(near_addresses_come_last_and_one_place_is_kept),
         REACH(links_in_use_do_not_make_room),
+        REACH(early_the_graph_is_told_at_once),
+        REACH(later_the_graph_is_told_what_has_lasted),
+        REACH(only_links_in_use_make_a_node_hard),
         cmocka_unit_test(only_reachable_members_that_relay_are_chosen),
         cmocka_unit_test(relays_share_the_load),
         cmocka_unit_test(a_missing_one_is_better_than_none),

@@ -38,6 +38,7 @@ static struct gossip_record example(const struct gossip_identity *identity)
     record.addresses[1] = (struct gossip_address){.family = 6, .ip = {0xfd, 1}, .port = 7401};
     record.pages = (struct gossip_address){.family = 4, .ip = {127, 0, 0, 1}, .port = 7480};
     record.ways = GOSSIP_WAY_REACHABLE | GOSSIP_WAY_RELAYS;
+    record.access = GOSSIP_ACCESS_OPEN;
     record.n_relays = 1;
     record.relays[0] = 0x4142434445464748;
     record.settings[GOSSIP_SETTING_DECAY] =
@@ -168,6 +169,9 @@ static void invalid_fields_are_refused(void **state)
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
     record.pages.port = 0;
+    assert_int_equal(read_changed(record), BASE_EFORMAT);
+    record = example(&identity);
+    record.access = GOSSIP_ACCESSES;
     assert_int_equal(read_changed(record), BASE_EFORMAT);
     record = example(&identity);
     record.pages = (struct gossip_address){.family = 0}; // no pages
