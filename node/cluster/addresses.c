@@ -22,8 +22,8 @@ static void take_interfaces(struct node_cluster *cluster, uint64_t now_ns)
     const size_t count = node_interfaces(all, INTERFACES);
     for (size_t i = 0; i < count && n_told < GOSSIP_REACH_INTERFACES; i++)
         n_told += node_address_tell(&all[i], &told[n_told]);
-    if (n_told > 0)
-        gossip_reach_interfaces(cluster->reach, told, n_told);
+    if (n_told > 0 && gossip_reach_interfaces(cluster->reach, told, n_told))
+        node_cluster_map_on(cluster, told, n_told);
 }
 
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
@@ -38,6 +38,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
         return base_fail(why, BASE_EIO, "the listener has no address");
     cluster->port = node_listener_port(cluster->options.links.listener);
     cluster->told_port = cluster->port;
+    node_cluster_map_begin(cluster, &bound);
     take_interfaces(cluster, node_clock_ns());
     if (advertise[0] != 0) {
         enum base_error error = node_cluster_advertise(cluster, why);
@@ -67,8 +68,7 @@ static bool read_seen(const char *text, struct gossip_address *seen)
     return seen->family != 0;
 }
 
-// In a network of this host, or from the address at which others see it: another host of this home.
-static bool is_near(const struct node_cluster *cluster, const struct node_address *address)
+bool node_cluster_is_near(const struct node_cluster *cluster, const struct node_address *address)
 {
     struct gossip_address outside, at;
     return node_address_is_neighbour(address) ||
@@ -88,7 +88,8 @@ void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_e
     own.port = cluster->told_port;
     if (!cluster->listens_there_only)
         gossip_reach_own(cluster->reach, &own);
-    gossip_reach_linked(cluster->reach, node_clock_ns(), &link->peer, &seen, is_near(cluster, &link->theirs));
+    gossip_reach_linked(cluster->reach, node_clock_ns(), &link->peer, &seen,
+                        node_cluster_is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 
@@ -123,7 +124,7 @@ void node_cluster_called(struct node_cluster *cluster, const struct node_peers_e
         return;
     gossip_reach_called(cluster->reach, node_clock_ns(), &link->peer,
                         may_have_called(cluster, &link->peer, &link->theirs),
-                        is_near(cluster, &link->theirs));
+                        node_cluster_is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 
@@ -182,6 +183,7 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
     if (now_ns - cluster->interfaces_ns >= INTERFACES_NS)
         take_interfaces(cluster, now_ns);
     node_cluster_advertise_again(cluster, now_ns);
+    node_cluster_map_again(cluster, now_ns);
     follow_addresses(cluster, now_ns);
     const enum gossip_reach_state state = gossip_reach_state(cluster->reach, now_ns);
     if (state == cluster->reached)
