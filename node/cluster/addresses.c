@@ -68,7 +68,8 @@ static bool read_seen(const char *text, struct gossip_address *seen)
     return seen->family != 0;
 }
 
-bool node_cluster_is_near(const struct node_cluster *cluster, const struct node_address *address)
+// In a network of this host, or from the address at which others see it: another host of this home.
+static bool is_near(const struct node_cluster *cluster, const struct node_address *address)
 {
     struct gossip_address outside, at;
     return node_address_is_neighbour(address) ||
@@ -88,8 +89,7 @@ void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_e
     own.port = cluster->told_port;
     if (!cluster->listens_there_only)
         gossip_reach_own(cluster->reach, &own);
-    gossip_reach_linked(cluster->reach, node_clock_ns(), &link->peer, &seen,
-                        node_cluster_is_near(cluster, &link->theirs));
+    gossip_reach_linked(cluster->reach, node_clock_ns(), &link->peer, &seen, is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 
@@ -124,7 +124,7 @@ void node_cluster_called(struct node_cluster *cluster, const struct node_peers_e
         return;
     gossip_reach_called(cluster->reach, node_clock_ns(), &link->peer,
                         may_have_called(cluster, &link->peer, &link->theirs),
-                        node_cluster_is_near(cluster, &link->theirs));
+                        is_near(cluster, &link->theirs));
     node_cluster_follow_reach(cluster);
 }
 
@@ -192,4 +192,10 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
     tell_reach(cluster);
     node_peers_reachable(cluster->peers, state == GOSSIP_REACH_REACHABLE);
     gossip_control_reach(cluster->control, state, cluster->options.links.config->node.relay > 0);
+}
+
+bool node_cluster_came_mapped(const struct node_cluster *cluster, const struct gossip_id *peer)
+{
+    struct node_address theirs;
+    return cluster->mapped && node_peers_called(cluster->peers, peer, &theirs) && !is_near(cluster, &theirs);
 }

@@ -122,10 +122,3 @@ struct node_cluster_mapping node_cluster_mapping(const struct node_cluster *clus
         shown.state = "mapped";
     return shown;
 }
-
-bool node_cluster_came_mapped(const struct node_cluster *cluster, const struct gossip_id *peer)
-{
-    struct node_address theirs;
-    return cluster->mapped && node_peers_called(cluster->peers, peer, &theirs) &&
-           !node_cluster_is_near(cluster, &theirs);
-}

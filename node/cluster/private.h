@@ -64,8 +64,6 @@ void node_cluster_linked(struct node_cluster *cluster, const struct node_peers_e
 void node_cluster_unlinked(struct node_cluster *cluster, const struct gossip_id *peer); // directly
 void node_cluster_called(struct node_cluster *cluster, const struct node_peers_event *link);
 void node_cluster_follow_reach(struct node_cluster *cluster); // now and then: time changes the verdict
-// In a network of this host, or from the address at which others see it: another host of this home.
-bool node_cluster_is_near(const struct node_cluster *cluster, const struct node_address *address);
 
 // advertise.c
 enum base_error node_cluster_advertise(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;

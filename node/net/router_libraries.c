@@ -94,17 +94,29 @@ static bool natpmp_send(natpmp_t *natpmp, const struct natpmp_question *q)
 }
 
 // Each has a socket of its own, so a late answer to an earlier one does not count.
+static bool natpmp_begin(natpmp_t *natpmp, const uint8_t host[4], const struct natpmp_question *question)
+{
+    if (initnatpmp(natpmp, 0, 0) != 0)
+        return false;
+    const bool sent = leaves_from(natpmp->s, host) && natpmp_send(natpmp, question);
+    if (!sent)
+        (void)closenatpmp(natpmp);
+    return sent;
+}
+
+static int natpmp_end(natpmp_t *natpmp, natpmpresp_t *response)
+{
+    const int result = natpmp_wait(natpmp, response);
+    (void)closenatpmp(natpmp);
+    return result;
+}
+
 static int natpmp_ask(const uint8_t host[4], const struct natpmp_question *question, natpmpresp_t *response)
 {
     natpmp_t natpmp;
-    int result = NATPMP_ERR_NOGATEWAYSUPPORT;
     memset(response, 0, sizeof *response);
-    if (initnatpmp(&natpmp, 0, 0) != 0)
-        return result;
-    if (leaves_from(natpmp.s, host) && natpmp_send(&natpmp, question))
-        result = natpmp_wait(&natpmp, response);
-    (void)closenatpmp(&natpmp);
-    return result;
+    return natpmp_begin(&natpmp, host, question) ? natpmp_end(&natpmp, response)
+                                                 : NATPMP_ERR_NOGATEWAYSUPPORT;
 }
 
 static bool natpmp_look(const uint8_t host[4], struct gossip_address *outside)
@@ -119,13 +131,19 @@ static bool natpmp_look(const uint8_t host[4], struct gossip_address *outside)
     return true;
 }
 
+// Both at once: the node may be about to end.
 static void natpmp_unmap(const struct gossip_mapping_request *held)
 {
+    const struct natpmp_question questions[2] = {{.protocol = NATPMP_PROTOCOL_TCP, .inside = held->inside},
+                                                 {.protocol = NATPMP_PROTOCOL_UDP, .inside = held->inside}};
+    natpmp_t natpmp[2];
     natpmpresp_t ignored;
-    for (int protocol = NATPMP_PROTOCOL_UDP; protocol <= NATPMP_PROTOCOL_TCP; protocol++) {
-        const struct natpmp_question question = {.protocol = protocol, .inside = held->inside};
-        (void)natpmp_ask(held->host, &question, &ignored);
-    }
+    bool sent[2];
+    for (size_t i = 0; i < 2; i++)
+        sent[i] = natpmp_begin(&natpmp[i], held->host, &questions[i]);
+    for (size_t i = 0; i < 2; i++)
+        if (sent[i])
+            (void)natpmp_end(&natpmp[i], &ignored);
 }
 
 // A router whose port is taken gives another one; UDP must have the same.
