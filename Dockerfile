@@ -10,10 +10,11 @@ WORKDIR /src
 COPY setup.sh .
 RUN ./setup.sh build
 COPY . .
-RUN cmake --preset release -DBUILD_TESTING=OFF -DP2PML_CURL=off && cmake --build --preset release \
+RUN cmake --preset release -DBUILD_TESTING=OFF -DP2PML_CURL=off -DP2PML_PORT_MAPPING=off && cmake --build --preset release \
     && install -s -D -t /out build/release/bin/p2pml-node build/release/bin/p2pml
 
 FROM debian:bookworm-slim
+# Without P2PML_PORT_MAPPING: the router of a container is its host, which forwards the ports that are published.
 # The OpenBLAS with threads: the tests use it, and it is hardly larger than the one without (device.threads).
 RUN apt-get -qq update \
     && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \

@@ -29,6 +29,7 @@ library() { pkg-config --exists "$1"; }
 
 is_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; } # whose chromium is a snap, not a package
 
+has_header() { echo "#include <$1>" | cc -E -; }
 c_headers() { echo '#include <stdio.h>' | cc -E -; }
 msgpack() { library msgpack-c || library msgpack; }
 # The package was renamed in Debian 13.
@@ -60,6 +61,8 @@ find_missing() {
     need libevent-dev library libevent
     need libjansson-dev library jansson
     need libjpeg-dev library libjpeg
+    need libminiupnpc-dev has_header miniupnpc/miniupnpc.h
+    need libnatpmp-dev has_header natpmp.h
     need libopenblas-dev library openblas
     need libpng-dev library libpng
     need libsodium-dev library libsodium

@@ -17,6 +17,8 @@ set(P2PML_OPENSSL "auto" CACHE STRING "OpenSSL's libcrypto for sealing streams: 
 set_property(CACHE P2PML_OPENSSL PROPERTY STRINGS auto on off)
 set(P2PML_CURL "auto" CACHE STRING "libcurl for p2pml data fetch: auto (where pkg-config finds it), on (or fail), off")
 set_property(CACHE P2PML_CURL PROPERTY STRINGS auto on off)
+set(P2PML_PORT_MAPPING "auto" CACHE STRING "libminiupnpc and libnatpmp for ports of the router: auto (where they are found), on (or fail), off")
+set_property(CACHE P2PML_PORT_MAPPING PROPERTY STRINGS auto on off)
 
 add_compile_definitions(_GNU_SOURCE)
 # The language filter excludes nvcc, which takes other flags.

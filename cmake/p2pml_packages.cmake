@@ -73,9 +73,26 @@ if(NOT P2PML_CURL STREQUAL "off")
 endif()
 message(STATUS "libcurl for p2pml data fetch: ${CURL_FOUND}")
 
+# A port of the router (node/net/router.h): both or none. Debian's libnatpmp-dev has no .pc file.
+set(P2PML_PORT_MAPPING_LIBRARIES "")
+if(NOT P2PML_PORT_MAPPING STREQUAL "off")
+  find_file(P2PML_MINIUPNPC_HEADER miniupnpc/miniupnpc.h)
+  find_library(P2PML_MINIUPNPC miniupnpc)
+  find_file(P2PML_NATPMP_HEADER natpmp.h)
+  find_library(P2PML_NATPMP natpmp)
+  mark_as_advanced(P2PML_MINIUPNPC_HEADER P2PML_MINIUPNPC P2PML_NATPMP_HEADER P2PML_NATPMP)
+  if(P2PML_MINIUPNPC_HEADER AND P2PML_MINIUPNPC AND P2PML_NATPMP_HEADER AND P2PML_NATPMP)
+    set(P2PML_PORT_MAPPING_LIBRARIES ${P2PML_MINIUPNPC} ${P2PML_NATPMP})
+  elseif(P2PML_PORT_MAPPING STREQUAL "on")
+    message(FATAL_ERROR "P2PML_PORT_MAPPING=on, but libminiupnpc or libnatpmp was not found. On Debian and Ubuntu: "
+                        "apt-get install libminiupnpc-dev libnatpmp-dev")
+  endif()
+endif()
+message(STATUS "libminiupnpc and libnatpmp for ports of the router: ${P2PML_PORT_MAPPING_LIBRARIES}")
+
 # The libraries of a node without a built-in trainer: libp2pml links them with the rooms that use them.
 set(P2PML_NODE_PACKAGES ZLIB::ZLIB PkgConfig::EVENT PkgConfig::SODIUM PkgConfig::MSGPACK PkgConfig::YAML PkgConfig::JANSSON
-    ${P2PML_OPENSSL_LIBRARY})
+    ${P2PML_OPENSSL_LIBRARY} ${P2PML_PORT_MAPPING_LIBRARIES})
 
 if(NOT P2PML_CUDA STREQUAL "off")
   include(CheckLanguage)

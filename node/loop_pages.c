@@ -35,6 +35,7 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .steps_per_s = node_rates_per_second(loop->step_rates, &info.record->id),
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
             .via = i > 0 ? via_of(loop, &info.record->id) : NULL,
+            .mapped = i > 0 && node_cluster_came_mapped(loop->cluster, &info.record->id),
             .neighbour = gossip_graph_meets(graph, &info.record->id),
             .quiet_ns = graph ? node_meets_quiet_ns(&loop->meets, &info.record->id, loop->progress.round,
                                                     gossip_graph_turn(graph), node_clock_ns())
@@ -133,6 +134,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .totals = loop->totals,
         .peers = node_peers_counters(peers),
         .cluster_counters = node_cluster_counters(loop->cluster),
+        .mapping = node_cluster_mapping(loop->cluster),
         .relay = loop->options.config->node.relay,
         .events = node_cluster_events(loop->cluster),
         .rounds = loop->options.rounds,

@@ -96,7 +96,7 @@ in_root "cd /usr/lib/$triplet
     rm -f libpng*.so libopenblas.so openblas-*/libopenblas.so # what is left are archives
     \$CC -O2 -fPIC -fno-builtin -include /first.h -c /wrap.c -o /wrap.o
     CFLAGS='-include /first.h -Wno-error=conversion' cmake -G Ninja -S /src -B /build -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
-        $cross -DP2PML_CUDA=off -DP2PML_CURL=off -DCMAKE_C_STANDARD_LIBRARIES='-Wl,--as-needed -lz -lpthread -lm' \
+        $cross -DP2PML_CUDA=off -DP2PML_CURL=off -DP2PML_PORT_MAPPING=off -DCMAKE_C_STANDARD_LIBRARIES='-Wl,--as-needed -lz -lpthread -lm' \
         -DCMAKE_EXE_LINKER_FLAGS='/wrap.o -lm -Wl,--wrap=exp,--wrap=log,--wrap=pow'
     cmake --build /build ${P2PML_JOBS:+-j$P2PML_JOBS} --target p2pml_shared p2pml-node p2pml" || fail "the build failed"
 

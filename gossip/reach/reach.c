@@ -14,6 +14,7 @@ struct voter {
 struct gossip_reach {
     struct gossip_address given[LIMIT_ADDRESSES], own[LIMIT_ADDRESSES];
     size_t n_given, n_own;
+    struct gossip_address mapped; // family 0: none
     struct gossip_address interfaces[GOSSIP_REACH_INTERFACES];
     size_t n_interfaces;
     struct voter voters[GOSSIP_REACH_VOTERS];
@@ -47,6 +48,27 @@ bool gossip_address_is_near(const struct gossip_address *a)
     if (a->family == 4)
         return a->ip[0] == 127 || memcmp(a->ip, zeros, 4) == 0 || (a->ip[0] == 169 && a->ip[1] == 254);
     return memcmp(a->ip, zeros, sizeof zeros) == 0 || memcmp(a->ip, one, sizeof one) == 0;
+}
+
+static uint32_t number_of(const uint8_t ip[4])
+{
+    return (uint32_t)ip[0] << 24 | (uint32_t)ip[1] << 16 | (uint32_t)ip[2] << 8 | ip[3];
+}
+
+bool gossip_address_is_public(const struct gossip_address *a)
+{
+    static const struct {
+        uint8_t ip[4], bits;
+    } others[] = {{{0, 0, 0, 0}, 8},     {{10, 0, 0, 0}, 8},      {{100, 64, 0, 0}, 10},
+                  {{127, 0, 0, 0}, 8},   {{169, 254, 0, 0}, 16},  {{172, 16, 0, 0}, 12},
+                  {{192, 0, 0, 0}, 24},  {{192, 0, 2, 0}, 24},    {{192, 168, 0, 0}, 16},
+                  {{198, 18, 0, 0}, 15}, {{198, 51, 100, 0}, 24}, {{203, 0, 113, 0}, 24},
+                  {{224, 0, 0, 0}, 3}};
+    const uint32_t ip = number_of(a->ip);
+    bool is = a->family == 4;
+    for (size_t i = 0; i < sizeof others / sizeof *others && is; i++)
+        is = (ip ^ number_of(others[i].ip)) >> (32 - others[i].bits) != 0;
+    return is;
 }
 
 enum base_error gossip_reach_create(struct gossip_reach **out)
@@ -99,25 +121,31 @@ static void forget_unlinked(struct gossip_reach *reach)
         reach->first_ns = 0;
 }
 
-void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count)
+bool gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count)
 {
     const size_t n_all = count < GOSSIP_REACH_INTERFACES ? count : GOSSIP_REACH_INTERFACES;
     const bool first = reach->n_interfaces == 0;
     size_t kept = 0;
     if (!interfaces_differ(reach, addresses, n_all))
-        return;
+        return false;
     for (size_t i = 0; i < n_all; i++)
         reach->interfaces[i] = addresses[i];
     reach->n_interfaces = n_all;
     if (first)
-        return;
+        return true;
     for (size_t i = 0; i < reach->n_own; i++)
         if (has_host(reach->interfaces, n_all, &reach->own[i]))
             reach->own[kept++] = reach->own[i];
     if (kept == reach->n_own)
-        return; // nothing that was told has changed
+        return true; // nothing that was told has changed
     reach->n_own = kept;
     forget_unlinked(reach);
+    return true;
+}
+
+void gossip_reach_map(struct gossip_reach *reach, const struct gossip_address *address)
+{
+    reach->mapped = address ? *address : (struct gossip_address){0};
 }
 
 void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address)
@@ -283,21 +311,45 @@ bool gossip_reach_outside(const struct gossip_reach *reach, uint64_t now_ns, str
     return most >= 2 || (most == 1 && votes(reach, now_ns, linked, NULL) == 1);
 }
 
+// Of those outside that see it by the same kind of address: at this host, or anywhere (NULL).
+static size_t sights(const struct gossip_reach *reach, uint64_t now_ns, bool linked,
+                     const struct gossip_address *host)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < reach->n_voters; i++) {
+        const struct voter *voter = &reach->voters[i];
+        count += is_outside(reach, voter, now_ns) && voter->seen.family == reach->mapped.family &&
+                 (voter->linked || !linked) && (!host || gossip_address_same_host(&voter->seen, host));
+    }
+    return count;
+}
+
+bool gossip_reach_mapped(const struct gossip_reach *reach, uint64_t now_ns)
+{
+    const bool linked = sights(reach, now_ns, true, NULL) > 0;
+    if (reach->mapped.family == 0 || reach->n_given > 0)
+        return false;
+    return sights(reach, now_ns, linked, NULL) > 0 ? sights(reach, now_ns, linked, &reach->mapped) > 0
+                                                   : gossip_address_is_public(&reach->mapped);
+}
+
 size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
                               struct gossip_address out[LIMIT_ADDRESSES])
 {
-    struct gossip_address outside;
-    const bool given = reach->n_given > 0, seen = !given && gossip_reach_outside(reach, now_ns, &outside);
-    const struct gossip_address *from = given ? reach->given : reach->own;
+    struct gossip_address found[2];
+    size_t n_found = 0;
+    const bool given = reach->n_given > 0;
+    if (gossip_reach_mapped(reach, now_ns))
+        found[n_found++] = reach->mapped;
+    if (!given && gossip_reach_outside(reach, now_ns, &found[n_found]) &&
+        !(n_found > 0 && gossip_address_same(&found[0], &found[1])))
+        n_found++;
     size_t count = given ? reach->n_given : reach->n_own;
-    if (seen && count == LIMIT_ADDRESSES)
-        count--;
-    for (size_t i = 0; i < count; i++)
-        out[i] = from[i];
-    if (seen)
-        out[count++] = outside;
-    BASE_ASSERT(count <= LIMIT_ADDRESSES);
-    return count;
+    if (count > LIMIT_ADDRESSES - n_found)
+        count = LIMIT_ADDRESSES - n_found;
+    memcpy(out, given ? reach->given : reach->own, count * sizeof *out);
+    memcpy(&out[count], found, n_found * sizeof *found);
+    return count + n_found;
 }
 
 // Outside, no two of the members that it is linked with see it at one port.

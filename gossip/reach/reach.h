@@ -41,9 +41,11 @@ void gossip_reach_destroy(struct gossip_reach *reach); // NULL is fine
 void gossip_reach_give(struct gossip_reach *reach, const struct gossip_address *addresses, size_t count);
 // The addresses of this host's interfaces, ports ignored: own ones that are not among them are told no more,
 // and after such a change only what the members of links in use have said counts. Beyond
-// GOSSIP_REACH_INTERFACES ignored.
-void gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses,
+// GOSSIP_REACH_INTERFACES ignored. True: they have changed.
+bool gossip_reach_interfaces(struct gossip_reach *reach, const struct gossip_address *addresses,
                              size_t count);
+// A router forwards this address to the node; NULL: none does (any more).
+void gossip_reach_map(struct gossip_reach *reach, const struct gossip_address *address);
 // A link to another member uses this local address, with the port that is told.
 void gossip_reach_own(struct gossip_reach *reach, const struct gossip_address *address);
 // A direct link to this member is in use; it sees the node at `seen` (family 0: it does not say;
@@ -66,11 +68,16 @@ size_t gossip_reach_addresses(const struct gossip_reach *reach, uint64_t now_ns,
                               struct gossip_address out[LIMIT_ADDRESSES]);
 // At which address those outside see this node; false: nobody does, or they do not agree.
 bool gossip_reach_outside(const struct gossip_reach *reach, uint64_t now_ns, struct gossip_address *outside);
+// The address that a router forwards is told: members see the node at that host. As long as nobody outside
+// says anything, a public one is believed. Otherwise the router stands behind another one.
+bool gossip_reach_mapped(const struct gossip_reach *reach, uint64_t now_ns);
 
 bool gossip_address_same_host(const struct gossip_address *a, const struct gossip_address *b);
 bool gossip_address_same(const struct gossip_address *a, const struct gossip_address *b); // and port
 // Loopback, no address at all, or of one link only (169.254.0.0/16): others cannot use it, or reach
 // themselves there.
 bool gossip_address_is_near(const struct gossip_address *address);
+// IPv4 that means one host everywhere: not of a home, a carrier (100.64.0.0/10), a test or a group.
+bool gossip_address_is_public(const struct gossip_address *address);
 
 #endif

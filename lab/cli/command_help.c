@@ -244,8 +244,9 @@ static const char about_doctor[] =
     "trip and rate; which links are missing, and why; whether UDP passes; what it forwards for others.\n"
     "With them it tries on this host what the node would do, best before the node starts: whether its port is\n"
     "free; node.advertise; the name, a connection and the handshake of each peer; whether full packets pass; and\n"
-    "what kind of router is in between, as far as the peers can tell. The peers see a call of a node that they do\n"
-    "not know; it is no member. If the port belongs to the node that runs already, its page is asked, too.\n"
+    "what kind of router is in between, as far as the peers can tell, and whether it offers ports. The peers\n"
+    "see a call of a node that they do not know; it is no member. If the port belongs to the node that runs already,\n"
+    "its page is asked, too.\n"
     "Each finding is ok, a note, or a problem with what to do. Exit status: 0 no problem, 1 a problem or no answer,\n"
     "2 bad usage or configuration.\n";
 

@@ -271,8 +271,21 @@ static json_t *node_json(const json_t *status)
     return node;
 }
 
-// Pairs that are linked directly, and over a third node, as the first of the two says that has answered.
-static void count_paths(const struct lab_answers *answers, size_t paths[2])
+// Only the end whose router forwards a port knows that a link came over it.
+static bool is_mapped(const json_t *status, const char *peer)
+{
+    const json_t *edge;
+    size_t i;
+    json_array_foreach(json_object_get(status, "edges"), i, edge)
+        if (strcmp(text_of(edge, "peer"), peer) == 0)
+            return strcmp(text_of(edge, "path"), "mapped") == 0;
+    return false;
+}
+
+enum { DIRECT, MAPPED, RELAYED, PATHS };
+
+// Pairs by the way of their link, as the first of the two says that has answered.
+static void count_paths(const struct lab_answers *answers, size_t paths[PATHS])
 {
     for (size_t i = 0; i < answers->count; i++) {
         const json_t *edge;
@@ -280,15 +293,19 @@ static void count_paths(const struct lab_answers *answers, size_t paths[2])
         json_array_foreach(json_object_get(answers->items[i].status, "edges"), k, edge) {
             const size_t other = index_of(answers, text_of(edge, "peer"));
             const char *path = text_of(edge, "path");
+            const bool mapped =
+                strcmp(path, "mapped") == 0 ||
+                (other < answers->count &&
+                 is_mapped(answers->items[other].status, text_of(answers->items[i].status, "id")));
             if (other > i && path[0])
-                paths[strcmp(path, "relayed") == 0]++;
+                paths[strcmp(path, "relayed") == 0 ? RELAYED : mapped ? MAPPED : DIRECT]++;
         }
     }
 }
 
 static json_t *paths_json(const struct lab_answers *answers)
 {
-    size_t paths[2] = {0, 0};
+    size_t paths[PATHS] = {0};
     json_t *forwarded = json_object();
     count_paths(answers, paths);
     for (size_t i = 0; i < answers->count; i++) {
@@ -297,8 +314,9 @@ static json_t *paths_json(const struct lab_answers *answers)
         if (bytes > 0)
             json_object_set_new(forwarded, text_of(status, "name"), json_integer((json_int_t)bytes));
     }
-    return json_pack("{s:I, s:I, s:o}", "direct", (json_int_t)paths[0], "relayed", (json_int_t)paths[1],
-                     "forwarded_bytes", forwarded);
+    return json_pack("{s:I, s:I, s:I, s:o}", "direct", (json_int_t)paths[DIRECT], "mapped",
+                     (json_int_t)paths[MAPPED], "relayed", (json_int_t)paths[RELAYED], "forwarded_bytes",
+                     forwarded);
 }
 
 // Each pair once.
@@ -343,17 +361,22 @@ static bool is_over(const struct lab_answers *answers)
     return true;
 }
 
-// "; 5 edges were direct, 1 went over another node; n0 forwarded 5.9 MB". Nothing if none was relayed.
+// "; 5 edges were direct, 1 over a port of a router, 1 over other nodes; n0 forwarded 5.9 MB". Nothing if all
+// were simply direct.
 static json_t *with_paths(json_t *note, const struct lab_answers *answers)
 {
     json_t *paths = paths_json(answers);
     const json_t *bytes;
     const char *name;
-    const json_int_t relayed = json_integer_value(json_object_get(paths, "relayed"));
-    if (relayed > 0) {
+    const json_int_t relayed = json_integer_value(json_object_get(paths, "relayed")),
+                     mapped = json_integer_value(json_object_get(paths, "mapped"));
+    char forwarded[64] = "";
+    snprintf(forwarded, sizeof forwarded, ", %lld came over a port of a router", (long long)mapped);
+    if (relayed > 0 || mapped > 0) {
         json_t *longer =
-            json_sprintf("%s; %lld edges were direct, %lld went over other nodes", json_string_value(note),
-                         (long long)json_integer_value(json_object_get(paths, "direct")), (long long)relayed);
+            json_sprintf("%s; %lld edges were direct%s, %lld went over other nodes", json_string_value(note),
+                         (long long)json_integer_value(json_object_get(paths, "direct")),
+                         mapped > 0 ? forwarded : "", (long long)relayed);
         json_decref(note);
         note = longer;
     }

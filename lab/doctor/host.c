@@ -5,6 +5,7 @@
 #include "gossip/reach/reach.h"
 #include "node/net/interfaces.h"
 #include "node/net/listener.h"
+#include "node/net/router.h"
 #include "node/net/udp.h"
 #include "node/peers/endpoints.h"
 
@@ -315,6 +316,39 @@ static size_t sightings_of(const struct host *host, struct lab_sighting sighting
     return count;
 }
 
+// Where somebody outside sees this host; "": nobody does, or at its own address.
+static const char *seen_outside(const struct lab_sighting *sightings, size_t count)
+{
+    const char *seen = "";
+    for (size_t i = 0; i < count && !seen[0]; i++)
+        if (!lab_words_same_host(sightings[i].own, sightings[i].seen))
+            seen = sightings[i].seen;
+    return seen;
+}
+
+// Asks the router for its address outside, not for a port.
+static void look_at_router(const struct host *host, const char *seen)
+{
+    struct gossip_mapping_answer answer;
+    struct node_address address;
+    char text[NODE_ADDRESS_TEXT] = "";
+    const struct node_config *config = host->config;
+    struct node_router *router = NULL;
+    if (config->node.port_mapping == NODE_PORT_MAPPING_OFF || config->node.advertise[0] || host->loopback)
+        return;
+    router = node_router_create();
+    if (!router)
+        return; // not built
+    node_router_look(router, &answer);
+    node_router_destroy(router);
+    if (answer.end == GOSSIP_MAPPING_MAPPED) {
+        node_address_of(&answer.address, &address);
+        node_address_text(&address, text);
+    }
+    lab_words_offer(text, answer.by, seen, gossip_address_is_public(&answer.address), host->port,
+                    host->findings);
+}
+
 static void call_peers(struct host *host)
 {
     const struct node_texts *peers = &host->config->peers;
@@ -332,8 +366,12 @@ static void call_peers(struct host *host)
     if (peers->count == 0)
         lab_finding_add(host->findings, LAB_FINDING_NOTE, "peers",
                         "the list is empty: this node waits until it is called, and others must list it");
-    if (!host->runs) // it has said more itself
-        lab_words_router(sightings, sightings_of(host, sightings), host->port, host->findings);
+    if (host->runs) // it has said more itself
+        return;
+    count = sightings_of(host, sightings);
+    lab_words_router(sightings, count, host->port, host->findings);
+    if (count == 0 || seen_outside(sightings, count)[0])
+        look_at_router(host, seen_outside(sightings, count));
 }
 
 static void check_listen(const struct host *host)

@@ -1,4 +1,5 @@
 #include "lab/doctor/live.h"
+#include "lab/doctor/words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -155,6 +156,43 @@ static void tell_reach(const json_t *status, struct lab_findings *findings)
                         others(status, true) == 0 ? "it has no link" : "ask again in some seconds");
 }
 
+static void tell_no_mapping(const char *state, const char *by, unsigned port, struct lab_findings *findings)
+{
+    if (strcmp(state, "no answer") == 0) {
+        lab_finding_add(findings, LAB_FINDING_NOTE, "port mapping",
+                        "the router answers neither to NAT-PMP nor to UPnP");
+        lab_finding_advise(
+            findings, "nothing must be done; if UPnP or NAT-PMP is switched on in the router, the node gets "
+                      "a port of it by itself");
+    } else if (strcmp(state, "refused") == 0) {
+        lab_finding_add(findings, LAB_FINDING_NOTE, "port mapping",
+                        "the router answers (%s), but forwards no port to this node", by);
+        lab_finding_advise(findings, "allow it there for this host, or forward port %u (TCP and UDP) by hand",
+                           port);
+    } else if (strcmp(state, "not built") == 0) {
+        lab_finding_add(
+            findings, LAB_FINDING_NOTE, "port mapping",
+            "this p2pml was built without libminiupnpc and libnatpmp: it asks no router for a port");
+    }
+}
+
+// A router is of interest where members cannot call the node without it.
+static void tell_mapping(const json_t *status, struct lab_findings *findings)
+{
+    const json_t *mapping = json_object_get(status, "port_mapping");
+    const char *state = text_of(mapping, "state"), *by = text_of(mapping, "by"),
+               *address = text_of(mapping, "address");
+    const bool private = strcmp(text_of(status, "reach"), "private") == 0;
+    if (strcmp(state, "mapped") == 0)
+        lab_finding_add(findings, LAB_FINDING_OK, "port mapping",
+                        "the router forwards %s to this node (%s), and members are told that address",
+                        address, by);
+    else if (strcmp(state, "not told") == 0)
+        lab_words_double(address, by, port_of(status), findings);
+    else if (private)
+        tell_no_mapping(state, by, port_of(status), findings);
+}
+
 static void tell_forwarding(const json_t *status, struct lab_findings *findings)
 {
     char bytes[32];
@@ -220,7 +258,10 @@ static void tell_direct(const json_t *member, struct lab_findings *findings)
     if (!isnan(trip) && !isnan(speed))
         snprintf(measured, sizeof measured, ": round trip %.*f ms, at least %s/s", trip < 9.95 ? 1 : 0, trip,
                  bytes_text(speed, rate));
-    lab_finding_add(findings, LAB_FINDING_OK, text_of(member, "name"), "direct link%s", measured);
+    lab_finding_add(findings, LAB_FINDING_OK, text_of(member, "name"), "direct link%s%s",
+                    strcmp(text_of(member, "path"), "mapped") == 0 ? " over the port that the router forwards"
+                                                                   : "",
+                    measured);
 }
 
 static void tell_relayed(const json_t *member, struct lab_findings *findings)
@@ -345,6 +386,7 @@ void lab_doctor_live(const json_t *status, double now_s, struct lab_findings *fi
                     text_of(status, "name"), text_of(status, "cluster"), text_of(status, "version"),
                     number_of(status, "uptime_s"));
     tell_reach(status, findings);
+    tell_mapping(status, findings);
     tell_members(status, findings);
     tell_entries(status, findings);
     tell_datagrams(status, findings);

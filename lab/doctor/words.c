@@ -151,7 +151,7 @@ static size_t host_bytes(const char *address)
     return colon ? (size_t)(colon - address) : strlen(address);
 }
 
-static bool same_host(const char *a, const char *b)
+bool lab_words_same_host(const char *a, const char *b)
 {
     return host_bytes(a) == host_bytes(b) && strncmp(a, b, host_bytes(a)) == 0;
 }
@@ -168,13 +168,13 @@ static struct outside outside_of(const struct lab_sighting *sightings, size_t co
     struct outside outside = {0};
     for (size_t i = 0; i < count; i++) {
         const struct lab_sighting *s = &sightings[i];
-        if (s->seen[0] == 0 || same_host(s->own, s->seen))
+        if (s->seen[0] == 0 || lab_words_same_host(s->own, s->seen))
             continue;
         if (!outside.first)
             outside.first = s;
         outside.count++;
         outside.any_port |= !s->listen_port;
-        outside.other_host |= !same_host(outside.first->seen, s->seen);
+        outside.other_host |= !lab_words_same_host(outside.first->seen, s->seen);
         outside.other_port |= strcmp(outside.first->seen, s->seen) != 0;
     }
     return outside;
@@ -230,4 +230,37 @@ void lab_words_router(const struct lab_sighting *sightings, size_t count, unsign
         "nothing must be done if one member of the cluster can be called by all. If the router can "
         "forward port %u (TCP and UDP) to this host, all its links become direct",
         port);
+}
+
+void lab_words_double(const char *address, const char *by, unsigned port, struct lab_findings *findings)
+{
+    lab_finding_add(
+        findings, LAB_FINDING_NOTE, "port mapping",
+        "the router offers %s (%s), but stands behind another router itself: others cannot use that "
+        "address, and are not told",
+        address, by);
+    lab_finding_advise(
+        findings,
+        "nothing must be done. Links become direct if the outer router forwards port %u (TCP and "
+        "UDP) to the inner one, or if one of the two only passes packets on (bridge mode)",
+        port);
+}
+
+void lab_words_offer(const char *address, const char *by, const char *seen, bool public, unsigned port,
+                     struct lab_findings *findings)
+{
+    const bool fits = seen[0] ? lab_words_same_host(address, seen) : public;
+    if (address[0] && fits)
+        lab_finding_add(
+            findings, LAB_FINDING_OK, "port mapping",
+            "the router offers ports (%s); its address outside is %.*s. A node that members cannot call "
+            "takes one",
+            by, (int)host_bytes(address), address);
+    else if (address[0])
+        lab_words_double(address, by, port, findings);
+    else if (seen[0])
+        lab_finding_add(
+            findings, LAB_FINDING_NOTE, "port mapping",
+            "the router answers neither to NAT-PMP nor to UPnP; with one of them switched on, a node "
+            "gets a port of it by itself");
 }

@@ -16,8 +16,16 @@ struct lab_sighting {
 // `about`: the entry of the peer list; `address`: the one of its addresses that was called.
 void lab_words_asked(const char *about, const char *address, const struct lab_asked *asked,
                      struct lab_findings *findings);
+bool lab_words_same_host(const char *a, const char *b); // HOST:PORT
 // What stands between this host and those that saw it.
 void lab_words_router(const struct lab_sighting *sightings, size_t count, unsigned port,
                       struct lab_findings *findings);
+
+// The router forwards this address, but stands behind another router.
+void lab_words_double(const char *address, const char *by, unsigned port, struct lab_findings *findings);
+// Whether the router of this host offers ports. `address`: its own outside, "": no router answers; `by`: how
+// it was asked; `seen`: where a peer outside sees this host, "": not known.
+void lab_words_offer(const char *address, const char *by, const char *seen, bool public, unsigned port,
+                     struct lab_findings *findings);
 
 #endif

@@ -22,8 +22,8 @@ static void take_interfaces(struct node_cluster *cluster, uint64_t now_ns)
     const size_t count = node_interfaces(all, INTERFACES);
     for (size_t i = 0; i < count && n_told < GOSSIP_REACH_INTERFACES; i++)
         n_told += node_address_tell(&all[i], &told[n_told]);
-    if (n_told > 0)
-        gossip_reach_interfaces(cluster->reach, told, n_told);
+    if (n_told > 0 && gossip_reach_interfaces(cluster->reach, told, n_told))
+        node_cluster_map_on(cluster, told, n_told);
 }
 
 enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct base_reason *why)
@@ -38,6 +38,7 @@ enum base_error node_cluster_find_addresses(struct node_cluster *cluster, struct
         return base_fail(why, BASE_EIO, "the listener has no address");
     cluster->port = node_listener_port(cluster->options.links.listener);
     cluster->told_port = cluster->port;
+    node_cluster_map_begin(cluster, &bound);
     take_interfaces(cluster, node_clock_ns());
     if (advertise[0] != 0) {
         enum base_error error = node_cluster_advertise(cluster, why);
@@ -182,6 +183,7 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
     if (now_ns - cluster->interfaces_ns >= INTERFACES_NS)
         take_interfaces(cluster, now_ns);
     node_cluster_advertise_again(cluster, now_ns);
+    node_cluster_map_again(cluster, now_ns);
     follow_addresses(cluster, now_ns);
     gossip_membership_access(cluster->membership, gossip_reach_access(cluster->reach, now_ns));
     const enum gossip_reach_state state = gossip_reach_state(cluster->reach, now_ns);
@@ -191,4 +193,10 @@ void node_cluster_follow_reach(struct node_cluster *cluster)
     tell_reach(cluster);
     node_peers_reachable(cluster->peers, state == GOSSIP_REACH_REACHABLE);
     gossip_control_reach(cluster->control, state, cluster->options.links.config->node.relay > 0);
+}
+
+bool node_cluster_came_mapped(const struct node_cluster *cluster, const struct gossip_id *peer)
+{
+    struct node_address theirs;
+    return cluster->mapped && node_peers_called(cluster->peers, peer, &theirs) && !is_near(cluster, &theirs);
 }

@@ -139,6 +139,7 @@ void node_cluster_destroy(struct node_cluster *cluster)
     node_udp_destroy(cluster->udp);
     node_endpoints_destroy(cluster->endpoints);
     node_resolver_destroy(cluster->named.resolver);
+    node_mapper_destroy(cluster->mapper);
     gossip_reach_destroy(cluster->reach);
     gossip_control_destroy(cluster->control);
     node_peers_destroy(cluster->peers);

@@ -81,6 +81,15 @@ struct gossip_entry node_cluster_entry(const struct node_cluster *cluster, size_
 // How others reach this node; `outside`: where they see it, if that is another address than its own; else "".
 enum gossip_reach_state node_cluster_reach(const struct node_cluster *cluster,
                                            char outside[NODE_ADDRESS_TEXT]);
+// What the router does for this node.
+struct node_cluster_mapping {
+    const char *state; // "off", "not built", "not asked", "no answer", "refused", "mapped", "not told"
+    const char *by;    // "UPnP", "NAT-PMP"; NULL: nobody has answered
+    char address[NODE_ADDRESS_TEXT]; // that it forwards; "": none
+};
+struct node_cluster_mapping node_cluster_mapping(const struct node_cluster *cluster);
+// The link in use to this member was called from outside over the port that the router forwards.
+bool node_cluster_came_mapped(const struct node_cluster *cluster, const struct gossip_id *peer);
 const struct gossip_membership *node_cluster_membership(const struct node_cluster *cluster);
 const struct node_events *node_cluster_events(const struct node_cluster *cluster);
 const struct gossip_graph *node_cluster_graph(const struct node_cluster *cluster); // NULL: no view yet

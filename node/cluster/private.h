@@ -1,12 +1,14 @@
 // What node/cluster/step.c (events into membership), act.c (what follows from them), wires.c (sockets),
-// addresses.c (how others reach this node), advertise.c (the addresses that the configuration names), tell.c
-// (reports to people and tools) and cluster.c (making, requests of the owner) share. Included nowhere else.
+// addresses.c (how others reach this node), advertise.c (the addresses that the configuration names),
+// mapping.c (the port that a router forwards), tell.c (reports to people and tools) and cluster.c (making,
+// requests of the owner) share. Included nowhere else.
 #ifndef NODE_CLUSTER_PRIVATE_H
 #define NODE_CLUSTER_PRIVATE_H
 
-#include "gossip/reach/reach.h"
+#include "gossip/reach/mapping.h"
 #include "gossip/session/datagram.h"
 #include "node/cluster/cluster.h"
+#include "node/net/mapper.h"
 #include "node/peers/endpoints.h"
 
 struct node_cluster {
@@ -36,6 +38,10 @@ struct node_cluster {
         uint64_t asked_ns;
         bool failed; // and the log has said so
     } named;
+    struct gossip_mapping mapping;
+    struct node_mapper *mapper; // NULL: nothing has been asked
+    bool maps;                  // a router may be between others and this host
+    bool mapped;                // the address that it forwards is told
 };
 
 // step.c. One event of membership; its actions wait for node_cluster_next, and all earlier ones were taken.
@@ -62,6 +68,12 @@ void node_cluster_follow_reach(struct node_cluster *cluster); // now and then: t
 // advertise.c
 enum base_error node_cluster_advertise(struct node_cluster *cluster, struct base_reason *why) BASE_CHECK;
 void node_cluster_advertise_again(struct node_cluster *cluster, uint64_t now_ns); // now and then
+
+// mapping.c
+void node_cluster_map_begin(struct node_cluster *cluster, const struct node_address *bound);
+void node_cluster_map_on(struct node_cluster *cluster, const struct gossip_address *interfaces,
+                         size_t count);                                     // these interfaces from now on
+void node_cluster_map_again(struct node_cluster *cluster, uint64_t now_ns); // now and then
 
 // tell.c
 void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_membership_action *action);

@@ -75,6 +75,11 @@ static const struct node_key keys[] = {
         "Address and port under which other nodes reach this node, as host:port. Empty: node.listen; if "
         "that is every interface, the addresses from which this node connects to its peers. A name is resolved "
         "again every minute."),
+    CHOICE(
+        "node.port_mapping", node.port_mapping, "auto", "auto|off",
+        "auto: if members cannot call this node, it asks its router to forward the port of node.listen (UPnP "
+        "or NAT-PMP), tells the address outside, and ends that when it stops; never with node.advertise. "
+        "off: the router is not asked."),
     REAL_OR("node.relay", node.relay, "off", "1e9", 1000, 1e12,
             "Bytes per second that this node forwards between members that cannot call each other, if others "
             "can call it. The relay cannot read what it forwards. off: it forwards nothing."),

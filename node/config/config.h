@@ -39,6 +39,7 @@ enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
 enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO, NODE_DEVICES };
 enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
 enum node_on_death { NODE_ON_DEATH_DROP, NODE_ON_DEATH_KEEP, NODE_ON_DEATH_FADE }; // as enum gossip_on_death
+enum node_port_mapping { NODE_PORT_MAPPING_AUTO, NODE_PORT_MAPPING_OFF };
 enum node_finish { NODE_FINISH_MERGE, NODE_FINISH_NONE };
 enum node_partition_mode { NODE_MERGE, NODE_MAJORITY, NODE_PAUSE_MINORITY };
 
@@ -56,6 +57,7 @@ struct node_config {
         char *identity;            // file; "" : <dir>/identity
         uint64_t start_timeout_ns; // how long to wait for listed peers before training begins
         uint64_t linger_ns;        // how long to answer neighbours after the last step
+        int port_mapping;          // enum node_port_mapping: whether the router is asked to forward the port
         double relay;              // bytes per second that are forwarded for others; 0: off
         uint64_t trainer_timeout_ns; // how long a trainer of --trainer may be silent in its turn; 0: for ever
     } node;

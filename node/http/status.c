@@ -94,11 +94,23 @@ static json_t *relays_json(const struct node_status *s, const struct node_status
 static void set_path(json_t *row, const struct node_status_member *m)
 {
     const bool linked = m && m->linked;
-    json_object_set_new(row, "path", linked ? json_string(m->via ? "relayed" : "direct") : json_null());
+    const char *path = linked && m->via ? "relayed" : linked && m->mapped ? "mapped" : "direct";
+    json_object_set_new(row, "path", linked ? json_string(path) : json_null());
     json_object_set_new(row, "via", linked && m->via ? json_string(m->via) : json_null());
     json_object_set_new(row, "round_trip_ms", linked ? milliseconds(m->path.round_trip_ns) : json_null());
     json_object_set_new(row, "rate", linked && m->path.rate > 0 ? count(m->path.rate) : json_null());
     json_object_set_new(row, "mtu", linked && m->path.mtu > 0 ? count(m->path.mtu) : json_null());
+}
+
+// What the router of this node forwards to it.
+static json_t *mapping_json(const struct node_status *s)
+{
+    const struct node_cluster_mapping *m = &s->mapping;
+    json_t *row = json_object();
+    json_object_set_new(row, "state", json_string(m->state ? m->state : "off"));
+    json_object_set_new(row, "by", m->by ? json_string(m->by) : json_null());
+    json_object_set_new(row, "address", m->address[0] ? json_string(m->address) : json_null());
+    return row;
 }
 
 static json_t *members_json(const struct node_status *s)
@@ -408,6 +420,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "reach", json_string(s->reach));
     json_object_set_new(root, "outside", s->outside[0] ? json_string(s->outside) : json_null());
+    json_object_set_new(root, "port_mapping", mapping_json(s));
     json_object_set_new(root, "relay", number(s->relay));
     json_object_set_new(root, "forwarded_streams", count(s->peers.forwarded));
     json_object_set_new(root, "forwarded_bytes", count(s->peers.forwarded_bytes));

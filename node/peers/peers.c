@@ -293,6 +293,13 @@ const struct gossip_id *node_peers_via(const struct node_peers *peers, const str
     return link && link->relayed ? &link->via : NULL;
 }
 
+bool node_peers_called(const struct node_peers *peers, const struct gossip_id *peer,
+                       struct node_address *theirs)
+{
+    const struct peer_link *link = active(peers, peer);
+    return link && !link->relayed && !link->caller && node_link_peer_address(link->link, theirs);
+}
+
 bool node_peers_path(const struct node_peers *peers, const struct gossip_id *peer, struct node_path *path)
 {
     const struct peer_link *link = active(peers, peer);

@@ -119,6 +119,9 @@ void node_peers_leave(struct node_peers *peers);
 bool node_peers_has(const struct node_peers *peers, const struct gossip_id *peer); // a link in use
 // The member over which the link in use to this peer goes; NULL: it is direct, or there is none.
 const struct gossip_id *node_peers_via(const struct node_peers *peers, const struct gossip_id *peer);
+// The link in use to this peer is direct, and the peer has called it, from `theirs`.
+bool node_peers_called(const struct node_peers *peers, const struct gossip_id *peer,
+                       struct node_address *theirs);
 // Measured on the direct link in use to this peer; false: there is none.
 bool node_peers_path(const struct node_peers *peers, const struct gossip_id *peer, struct node_path *path);
 const char *node_peers_refusal(const struct node_peers *peers); // the latest refusal; "": none

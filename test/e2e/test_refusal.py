@@ -183,7 +183,7 @@ class Peers(ClusterTest):
         ports = free_ports(2)
         # A node that is bound to all addresses has several: 127.0.0.2 is this node, too.
         peers = ",".join([f"127.0.0.{host}:{port}" for port in ports for host in (1, 2)] + ["does-not-exist.invalid:7400"])
-        settings = {"peers": peers, "node__start_timeout": "5s",
+        settings = {"peers": peers, "node__start_timeout": "5s", "node__port_mapping": "off",
                     "cluster__secret_file": self.secret("secret", "a secret of more than sixteen")}
         a = self.node("a", ports[0], node__listen=f"0.0.0.0:{ports[0]}", **settings).start()
         b = self.node("b", ports[1], node__listen=f"0.0.0.0:{ports[1]}", **settings).start()

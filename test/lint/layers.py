@@ -24,6 +24,8 @@ OUTSIDE = {
     "CUDA": (r"(cuda|cublas|curand|cusparse|nccl|nvml|nvToolsExt)", r"(CUDA::|CUDA_|-?l?cu(da|blas))", ["kernels/cuda"]),
     "libsodium": (r"sodium", r"(PkgConfig::SODIUM|SODIUM_|-?l?sodium)", ["gossip/session", "lab/fetch"]),
     "OpenSSL": (r"openssl/", r"(PkgConfig::OPENSSL|P2PML_OPENSSL_|-?l?(crypto|ssl)$)", ["gossip/session"]),
+    "libminiupnpc": (r"miniupnpc/", r"(P2PML_PORT_MAPPING_|P2PML_MINIUPNPC|-?l?miniupnpc)", ["node/net"]),
+    "libnatpmp": (r"natpmp\.h", r"(P2PML_PORT_MAPPING_|P2PML_NATPMP|-?l?natpmp)", ["node/net"]),
     "libcurl": (r"curl/", r"(PkgConfig::CURL|P2PML_CURL_|-?l?curl$)", ["lab/fetch"]),
     "msgpack-c": (r"msgpack", r"(PkgConfig::MSGPACK|MSGPACK_|-?l?msgpack)", ["gossip/wire"]),
     "zlib": (r"(zlib|zconf)\.h", r"(ZLIB::|ZLIB_|-?l?z(lib)?$)", ["train"]),

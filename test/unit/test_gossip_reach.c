@@ -256,6 +256,70 @@ static void near_addresses_come_last_and_one_place_is_kept(void **state)
     assert_int_equal(out[LIMIT_ADDRESSES - 1].ip[0], 203);
 }
 
+// -- a port of the router
+
+static size_t told_with(struct gossip_address mapped, struct gossip_address out[LIMIT_ADDRESSES])
+{
+    gossip_reach_map(reach, &mapped);
+    return gossip_reach_addresses(reach, START, out);
+}
+
+static void a_mapped_address_is_told_where_members_see_the_node(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES];
+    assert_int_equal(told_with(at(10, 1, 7400), out), 1); // nobody outside says anything, and it is private
+    assert_false(gossip_reach_mapped(reach, START));
+    assert_int_equal(told_with(at(9, 1, 7400), out), 2);
+    assert_true(gossip_reach_mapped(reach, START));
+    assert_int_equal(out[1].ip[0], 9);
+    seen(1, at(9, 1, 50001), START); // symmetric: each sees another port
+    seen(2, at(9, 1, 50002), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 2);
+    assert_int_equal(out[1].port, 7400);
+    seen(2, at(9, 1, 50001), START);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 3); // and the one that they agree on
+    assert_int_equal(out[1].port, 7400);
+    assert_int_equal(out[2].port, 50001);
+    assert_int_equal(told_with(at(9, 1, 50001), out), 2); // once
+    gossip_reach_map(reach, NULL);
+    assert_false(gossip_reach_mapped(reach, START));
+}
+
+// The router stands behind another one, or has another address now.
+static void a_mapped_address_is_not_told_if_members_see_the_node_elsewhere(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES];
+    seen(1, at(203, 1, 7000), START);
+    assert_int_equal(told_with(at(9, 1, 7400), out), 2);
+    assert_false(gossip_reach_mapped(reach, START));
+    assert_int_equal(told_with(at(10, 1, 7400), out), 2);
+    assert_int_equal(out[1].ip[0], 203);
+    seen(2, at(10, 1, 50000), START); // a member between the two routers
+    assert_true(gossip_reach_mapped(reach, START));
+    unlinked(2, START); // those of links in use know the present address
+    assert_false(gossip_reach_mapped(reach, START));
+}
+
+static void a_mapped_address_has_a_place_unless_the_configuration_names_all(void **state)
+{
+    (void)state;
+    struct gossip_address out[LIMIT_ADDRESSES];
+    const struct gossip_address given = at(198, 7, 9000);
+    for (uint8_t i = 1; i < 6; i++) {
+        const struct gossip_address more = at(10, i, 7000);
+        gossip_reach_own(reach, &more);
+    }
+    seen(1, at(9, 1, 50001), START);
+    assert_int_equal(told_with(at(9, 1, 7400), out), LIMIT_ADDRESSES);
+    assert_int_equal(out[LIMIT_ADDRESSES - 2].port, 7400);
+    assert_int_equal(out[LIMIT_ADDRESSES - 1].port, 50001);
+    gossip_reach_give(reach, &given, 1);
+    assert_int_equal(gossip_reach_addresses(reach, START, out), 1);
+    assert_false(gossip_reach_mapped(reach, START));
+}
+
 // Whoever calls, such as strangers with the secret, displaces none of the links in use.
 static void links_in_use_do_not_make_room(void **state)
 {
@@ -409,6 +473,9 @@ int main(void)
         REACH(other_interfaces_do_not_matter),
         REACH(configured_addresses_are_told_alone),
         REACH(near_addresses_come_last_and_one_place_is_kept),
+        REACH(a_mapped_address_is_told_where_members_see_the_node),
+        REACH(a_mapped_address_is_not_told_if_members_see_the_node_elsewhere),
+        REACH(a_mapped_address_has_a_place_unless_the_configuration_names_all),
         REACH(links_in_use_do_not_make_room),
         REACH(early_the_graph_is_told_at_once),
         REACH(later_the_graph_is_told_what_has_lasted),

@@ -83,6 +83,13 @@ static void it_says_how_many_edges_were_relayed_and_who_forwarded(void **state)
     assert_int_equal(json_integer_value(json_object_get(paths, "relayed")), 0);
     assert_int_equal(json_object_size(json_object_get(paths, "forwarded_bytes")), 0);
     json_decref(summary);
+    json_object_set_new(json_array_get(json_object_get(answers.items[1].status, "edges"), 0), "path",
+                        json_string("mapped")); // as the other end of that edge says
+    summary = lab_answers_summary(&answers, 9);
+    assert_string_equal(json_string_value(json_object_get(summary, "collected")),
+                        "From the pages of 2 nodes; 0 edges were direct, 1 came over a port of a router, 0 "
+                        "went over other nodes");
+    json_decref(summary);
     json_object_set_new(json_array_get(json_object_get(ada, "edges"), 0), "path", json_string("relayed"));
     json_object_set_new(answers.items[1].status, "forwarded_bytes", json_integer(5900000));
     summary = lab_answers_summary(&answers, 9);

@@ -91,6 +91,29 @@ static void two_sightings_show_the_kind_of_router(void **state)
     finds("router", LAB_FINDING_NOTE, "What kind");
 }
 
+static void a_router_offers_a_port_or_stands_behind_another(void **state)
+{
+    (void)state;
+    lab_words_offer("9.9.9.9:0", "UPnP", "9.9.9.9:50001", true, 7400, &found);
+    finds("port mapping", LAB_FINDING_OK, "offers ports (UPnP); its address outside is 9.9.9.9.");
+    begin(NULL);
+    lab_words_offer("10.7.1.2:0", "NAT-PMP", "10.7.1.2:50001", false, 7400, &found); // a network of its own
+    finds("port mapping", LAB_FINDING_OK, "offers ports (NAT-PMP)");
+    begin(NULL);
+    lab_words_offer("9.9.9.9:0", "UPnP", "", true, 7400, &found);
+    finds("port mapping", LAB_FINDING_OK, "offers ports");
+    lab_words_offer("10.0.0.2:0", "UPnP", "", false, 7400, &found);
+    finds("port mapping", LAB_FINDING_NOTE, "stands behind another router");
+    begin(NULL);
+    lab_words_offer("9.9.9.9:0", "UPnP", "9.9.9.1:7400", true, 7400, &found);
+    finds("port mapping", LAB_FINDING_NOTE, "stands behind another router");
+    begin(NULL);
+    lab_words_offer("", NULL, "", false, 7400, &found); // is there a router?
+    assert_int_equal(found.count, 0);
+    lab_words_offer("", NULL, "9.9.9.1:7400", false, 7400, &found);
+    finds("port mapping", LAB_FINDING_NOTE, "answers neither");
+}
+
 // -- a running node
 
 static json_t *status_of(const char *reach, const char *rest)
@@ -115,6 +138,35 @@ static void live(const char *reach, const char *rest, double now_s)
     begin(NULL);
     lab_doctor_live(status, now_s, &found);
     json_decref(status);
+}
+
+static void mapping(const char *reach, const char *state, const char *by, const char *address)
+{
+    char rest[1024];
+    snprintf(rest, sizeof rest,
+             "\"port_mapping\":{\"state\":\"%s\",\"by\":%s,\"address\":%s},\"peers\":[],\"members\":[" SELF
+             "]},{\"name\":\"bob\",\"id\":\"b\",\"state\":\"alive\",\"linked\":true,\"path\":\"mapped\"}]",
+             state, by, address);
+    live(reach, rest, 1000.5);
+}
+
+static void the_port_of_a_router_is_told_if_it_matters(void **state)
+{
+    (void)state;
+    mapping("reachable", "mapped", "\"UPnP\"", "\"9.9.9.9:7400\"");
+    finds("port mapping", LAB_FINDING_OK, "forwards 9.9.9.9:7400 to this node (UPnP)");
+    finds("bob", LAB_FINDING_OK, "direct link over the port that the router forwards");
+    mapping("private", "not told", "\"UPnP\"", "\"10.0.0.2:7400\"");
+    finds("port mapping", LAB_FINDING_NOTE, "stands behind another router");
+    mapping("private", "no answer", "null", "null");
+    finds("port mapping", LAB_FINDING_NOTE, "neither to NAT-PMP nor to UPnP");
+    mapping("private", "refused", "\"NAT-PMP\"", "null");
+    finds("port mapping", LAB_FINDING_NOTE, "answers (NAT-PMP), but forwards no port");
+    mapping("private", "not built", "null", "null");
+    finds("port mapping", LAB_FINDING_NOTE, "without libminiupnpc");
+    mapping("reachable", "no answer", "null", "null");
+    for (size_t i = 0; i < found.count; i++)
+        assert_string_not_equal(found.items[i].about, "port mapping");
 }
 
 static void links_are_direct_or_relayed(void **state)
@@ -200,6 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_end_of_a_call_has_words_and_advice, begin, begin),
         cmocka_unit_test_setup_teardown(two_sightings_show_the_kind_of_router, begin, begin),
+        cmocka_unit_test_setup_teardown(a_router_offers_a_port_or_stands_behind_another, begin, begin),
+        cmocka_unit_test_setup_teardown(the_port_of_a_router_is_told_if_it_matters, begin, begin),
         cmocka_unit_test_setup_teardown(links_are_direct_or_relayed, begin, begin),
         cmocka_unit_test_setup_teardown(a_missing_link_has_a_reason, begin, begin),
         cmocka_unit_test_setup_teardown(a_node_alone_says_which_entries_do_not_answer, begin, begin),

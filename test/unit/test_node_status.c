@@ -229,7 +229,15 @@ static void json_has_how_nodes_reach_each_other(void **state)
                                          "\"relay\": 1000000000.0", "\"relays\": [\n        \"two\""};
     static const char *const relayed[] = {"\"path\": \"relayed\"", "\"via\": \"three\"",
                                           "\"round_trip_ms\": null"};
+    static const char *const unmapped[] = {"\"state\": \"off\"", "\"by\": null", "\"address\": null"};
+    static const char *const mapped[] = {"\"path\": \"mapped\"", "\"state\": \"mapped\"", "\"by\": \"UPnP\"",
+                                         "\"address\": \"198.51.100.7:7400\""};
     expect_in_json(w, direct, sizeof direct / sizeof *direct);
+    expect_in_json(w, unmapped, sizeof unmapped / sizeof *unmapped);
+    w->members[1].mapped = true;
+    w->status.mapping =
+        (struct node_cluster_mapping){.state = "mapped", .by = "UPnP", .address = "198.51.100.7:7400"};
+    expect_in_json(w, mapped, sizeof mapped / sizeof *mapped);
     w->members[1].via = "three";
     w->members[1].path = (struct node_path){0};
     expect_in_json(w, relayed, sizeof relayed / sizeof *relayed);

@@ -304,6 +304,7 @@ function reached(s) {
   const way = s.reach === 'reachable' ? 'Other nodes can call this one' : s.reach === 'private' ?
     'No other node could call this one: it calls them itself' + (relays.length ? ', and is reached over ' + relays.join(' and ') : '') : '';
   return way && way + (s.outside ? ' (seen at ' + s.outside + ')' : '') + '.' +
+    (s.port_mapping.state === 'mapped' ? ' The router forwards ' + s.port_mapping.address + ' to it (' + s.port_mapping.by + ').' : '') +
     (s.forwarded_bytes > 0 ? ' It has forwarded ' + bytes(s.forwarded_bytes) + ' for others.' : '');
 }
 
