@@ -264,10 +264,12 @@ def set_bits(data):
 
 def take_rice(data, n, p):
     low_bytes = (n * p + 7) // 8
+    if len(data) <= low_bytes:
+        raise Refused("a Rice section that is too short")
     high, low = data[:len(data) - low_bytes], data[len(data) - low_bytes:]
     ones = set_bits(high)
     number = int.from_bytes(low, "little")
-    if not 1 <= p <= 30 or n == 0 or not high or high[-1] == 0 or len(ones) != n or number >> n * p:
+    if not 1 <= p <= 30 or n == 0 or high[-1] == 0 or len(ones) != n or number >> n * p:
         raise Refused("a Rice section of no valid form")
     indices, last, before = [], -1, -1
     for i, one in enumerate(ones):
