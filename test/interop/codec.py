@@ -329,8 +329,9 @@ def take_packet(data, d, known=None):
 
 def select(a, k):
     """The indices of the k largest magnitudes; ties go to the lower index, zeros are never taken."""
-    order = sorted((i for i, value in enumerate(a) if value), key=lambda i: -abs(a[i]))
-    return sorted(order[:k])
+    sizes = [abs(value) for value in a]
+    order = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)[:k]  # equal ones keep their order
+    return sorted(i for i in order if sizes[i])
 
 
 def count_auto(d):

@@ -234,15 +234,16 @@ class Edge:
     def move(self, entries, weight, moves_reference=True):
         """`entries`: (index, q of this end, q of the other end). Each sum and product is rounded to fp32."""
         model, reference, change = self.owner.model, self.reference, 0
+        bits, hash_element = memoryview(reference).cast("B").cast("I"), codec.hash_element
         total, force = array("f", (m + t for _, m, t in entries)), array("f", (t - m for _, m, t in entries))
         step = array("f", (weight * f for f in force))
         for (i, _, _), t, s in zip(entries, total, step):
             if moves_reference:
-                before = codec.bits_of(reference[i])
+                before = bits[i]
                 reference[i] += 0.5 * t
                 if self.owner.bf16:
                     reference[i] = codec.round_bf16(reference[i])
-                change += codec.hash_element(i, codec.bits_of(reference[i])) - codec.hash_element(i, before)
+                change += hash_element(i, bits[i]) - hash_element(i, before)
             if weight > 0:
                 model[i] += s
         self.hash = self.hash + change & codec.MASK

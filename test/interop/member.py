@@ -19,9 +19,9 @@ from wire import Message
 
 PROTOCOL = 20
 SNAPSHOT_BLOCK = 4096
-GREETING_S, HANDSHAKE_S, SYNC_S, DOUBT_S, CALL_S, SILENCE_S, HELPER_S = 10.0, 3.0, 1.0, 4.0, 0.3, 2.0, 0.3
+GREETING_S, HANDSHAKE_S, SYNC_S, DOUBT_S, CALL_S, PATIENCE_S, HELPER_S = 10.0, 3.0, 1.0, 4.0, 0.3, 300.0, 0.3
 DATAGRAM_PLAIN = 1152
-PART_MODEL, PART_BLOB = 0, 3
+PART_MODEL, PART_SECOND = 0, 2
 
 
 class Link:
@@ -417,26 +417,36 @@ class Member:
     # -- a model from a donor
 
     def fetch(self, peer):
-        """Begins; `model` is there when all blocks are."""
-        self.snapshot = dict(peer=peer, number=0, blocks={}, count=(self.parameters + SNAPSHOT_BLOCK - 1) // SNAPSHOT_BLOCK)
-        self.ask_block(0)
+        """Begins; `model` is there when all blocks are, and `second` if the donor has second moments."""
+        self.snapshot = dict(peer=peer, number=0, parts=[PART_MODEL], blocks={})
+        self.ask_block()
 
-    def ask_block(self, block):
-        self.active[self.snapshot["peer"]].send(Message(wire.SNAPSHOT_ASK, snapshot=self.snapshot["number"], part=PART_MODEL, block=block))
+    def next_block(self):
+        for part in self.snapshot["parts"]:
+            for block in range((self.parameters + SNAPSHOT_BLOCK - 1) // SNAPSHOT_BLOCK):
+                if (part, block) not in self.snapshot["blocks"]:
+                    return part, block
+        return None
+
+    def ask_block(self):
+        part, block = self.next_block()
+        self.active[self.snapshot["peer"]].send(Message(wire.SNAPSHOT_ASK, snapshot=self.snapshot["number"], part=part, block=block))
 
     def take_block(self, peer, tell):
         s = self.snapshot
-        if not s or peer != s["peer"] or tell.part != PART_MODEL or tell.block in s["blocks"]:
+        if not s or peer != s["peer"] or (tell.part, tell.block) != self.next_block():
             return
         values = codec.take_floats(tell.values, len(tell.values) // 4)
         if tell.hash != codec.hash_vector(values):
             raise Refused("a block that does not have its hash")
-        s["number"], s["blocks"][tell.block], s["at"] = tell.snapshot, values, (tell.round, tell.step)
-        if len(s["blocks"]) < s["count"]:
-            self.ask_block(tell.block + 1)
+        s["number"], s["blocks"][tell.part, tell.block] = tell.snapshot, values.tobytes()
+        s["parts"] = [part for part in (PART_MODEL, PART_SECOND) if tell.parts >> part & 1]
+        if self.next_block():
+            self.ask_block()
             return
-        self.model = array("f", b"".join(s["blocks"][b].tobytes() for b in range(s["count"])))
-        self.clocks[peer], self.progress_of[peer] = tell.round, s["at"]
+        whole = {part: array("f", b"".join(v for (p, _), v in sorted(s["blocks"].items()) if p == part)) for part in s["parts"]}
+        self.model, self.second = whole[PART_MODEL], whole.get(PART_SECOND)
+        self.clocks[peer], self.progress_of[peer] = tell.round, (tell.round, tell.step)
         self.snapshot = None
         self.say(f"has the model of round {tell.round}")
 
@@ -544,14 +554,14 @@ class Member:
             if peer in self.active and (edge.request or edge.asked) and self.now() - getattr(edge, "said", 0) > DOUBT_S:
                 self.say_edge(peer, [edge.ask_place()])
 
-    def until(self, condition, what, patience=30.0):
+    def until(self, condition, what, patience=PATIENCE_S):
         end = self.now() + patience
         while not condition():
             if self.now() > end:
                 raise AssertionError(f"{self.name}: not within {patience} s: {what}\n" + "\n".join(self.log[-40:]))
             self.poll()
 
-    def join(self, address, patience=30.0):
+    def join(self, address, patience=PATIENCE_S):
         """Until a member that trains has given its model, and this member counts."""
         self.call(address)
         self.until(lambda: self.active, "a link", patience)
