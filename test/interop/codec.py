@@ -56,7 +56,10 @@ def hash_bytes(seed, data):
 
 
 def hash_element(index, value_bits):
-    return mix((index << 32 ^ index >> 32) + GOLDEN * (value_bits + 1) & MASK)
+    value = (index << 32 ^ index >> 32) + GOLDEN * (value_bits + 1) & MASK  # mix of this, written out: it is called most
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
 
 
 def hash_vector(values, magnitudes=False):
@@ -251,7 +254,9 @@ def put_indices(indices, d):
     if len(indices) == d:
         return ALL, 0, b""
     gaps = gaps_of(indices)
-    rice = [((len(gaps) + sum(g >> p for g in gaps) + 7) // 8 + (len(gaps) * p + 7) // 8, p) for p in range(1, 31)] if gaps else []
+    guess = max(1, (sum(gaps) // max(1, len(gaps))).bit_length())
+    rice = [((len(gaps) + sum([g >> p for g in gaps]) + 7) // 8 + (len(gaps) * p + 7) // 8, p)
+            for p in range(max(1, guess - 3), min(31, guess + 3))] if gaps else []
     bitmap = indices[-1] // 8 + 1 if indices else 0
     if not rice or bitmap <= min(rice)[0]:
         return BITMAP, 0, put_bitmap(indices)
