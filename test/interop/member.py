@@ -490,6 +490,10 @@ class Member:
         for peer in self.active:
             self.say_edge(peer, self.edge(peer).link_up())
 
+    def others_are_done(self):
+        others = [r for i, r in self.records.items() if i not in self.dead]
+        return bool(others) and all(r.flags & (rec.FINISHED | rec.LEFT) for r in others)
+
     def finish(self):
         self.standing = FINISHED
         self.set_flags(rec.ELIGIBLE | rec.FINISHED)
