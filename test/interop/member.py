@@ -234,7 +234,7 @@ class Member:
     def authenticated(self, link):
         self.say(f"authenticated {link.peer.hex()[:8]} {'called' if link.caller else 'accepted'}")
         if link.caller and link.peer in self.active:
-            link.bye("another link to the same node is in use")
+            link.bye("replaced")
         elif not self.decides(link.peer):
             self.greet(link)
 
@@ -253,7 +253,7 @@ class Member:
         old = self.active.get(link.peer)
         if self.decides(link.peer):
             if old:
-                link.bye("another link to the same node is in use")
+                link.bye("replaced")
                 return
             self.greet(link)
         elif old:
