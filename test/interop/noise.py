@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher as StreamCipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 NAME = b"Noise_XXpsk0_25519_ChaChaPoly_BLAKE2b"
 CHACHAPOLY, AESGCM_256 = 0, 1
@@ -36,6 +37,10 @@ def psk_of(secret):
     return blake2b_256(b"p2pml without a cluster secret" if secret is None else secret)
 
 
+def raw_public(secret):
+    return secret.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
 def dh(secret, public):
     try:
         return secret.exchange(X25519PublicKey.from_public_bytes(public))
@@ -54,9 +59,9 @@ def verifies(public, text, signature):
 class Identity:
     def __init__(self, seed):
         self.signing = Ed25519PrivateKey.from_private_bytes(blake2b_256(b"p2pml sign", seed))
-        self.id = self.signing.public_key().public_bytes_raw()
+        self.id = raw_public(self.signing)
         self.exchange = X25519PrivateKey.from_private_bytes(blake2b_256(b"p2pml kex", seed))
-        self.exchange_public = self.exchange.public_key().public_bytes_raw()
+        self.exchange_public = raw_public(self.exchange)
         self.binding = self.sign(b"p2pml static key" + self.exchange_public)
 
     def sign(self, text):
@@ -140,7 +145,7 @@ class Handshake:
         self.protocols, self.offer = protocols, offer
         self.prologue = b"p2pml" + struct.pack("<I", 1) + cluster.encode()
         self.ephemeral = X25519PrivateKey.from_private_bytes(ephemeral)
-        self.ephemeral_public = self.ephemeral.public_key().public_bytes_raw()
+        self.ephemeral_public = raw_public(self.ephemeral)
         self.peer = self.peer_protocols = self.peer_offer = self.peer_ephemeral = self.peer_static = None
         self.number = 0
 
