@@ -32,6 +32,10 @@ class Edges(check_vectors.Edges):
     pass
 
 
+class EdgesInBf16(check_vectors.EdgesInBf16):
+    pass
+
+
 class Vectors(check_vectors.Vectors):
     pass
 

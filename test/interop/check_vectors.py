@@ -170,19 +170,27 @@ class Vectors(unittest.TestCase):
 class Edges(unittest.TestCase):
     """Both ends of the edge in exchange.json, in this client: each request and answer has the bytes of the C code, and so have r and x."""
 
+    FILE, BF16 = "exchange", False
+
     def setUp(self):
-        self.v = load("exchange")
+        self.v = load(self.FILE)
         self.owners, self.ends = [], []
         for i in range(2):
             model = floats(self.v["ends"][f"model_of_{i}"])
             owner = SimpleNamespace(id=raw(self.v["ends"][f"id_of_{i}"]), parameters=len(model), model=model, standing=PRESENT, clock=0,
-                                    values=codec.INT8, entries=len(model) // 8, clip=0, scaling=0, bf16=False, corrects=False, slices=0,
+                                    values=codec.INT8, entries=len(model) // 8, clip=0, scaling=0, bf16=self.BF16, drift=(2.0, 0.25), slices=0, step_scale=0.0,
                                     second=None, model_to_send=lambda edge: edge.owner.model,
-                                    packet_to_send=lambda edge, packet: packet, hear_clock=lambda peer, clock: None)
+                                    packet_to_send=self.like_logged, hear_clock=lambda peer, clock: None)
             self.owners.append(owner)
             self.ends.append(None)
+        self.logged = [None, None]  # the next packet of each end
         for i in range(2):
             self.begin_edge(i)
+
+    def like_logged(self, edge, packet):
+        """The step scale depends on the history of a node, and in bf16 so does the choice of entries."""
+        logged = self.logged[self.ends.index(edge)]
+        return {**packet, "step_scale": logged.step_scale, **({"delta": logged.delta} if self.BF16 else {})}
 
     def begin_edge(self, i):
         """At the seed model, which is zero here."""
@@ -195,7 +203,7 @@ class Edges(unittest.TestCase):
         said = [[], []]
         for end, message in log:
             if message.kind == wire.XCHG and message.form == 0:
-                self.owners[end].clock = message.clock
+                self.owners[end].clock, self.logged[end] = message.clock, message
                 said[end] += self.ends[end].ask()
         for at, (end, message) in enumerate(log):
             if message.kind in (wire.XCHG, wire.XACK):
@@ -204,7 +212,7 @@ class Edges(unittest.TestCase):
                 self.assertEqual(wire.encode(ours).hex(), wire.encode(message).hex(), f"{name}: message {at}")
             answer = next((m for e, m in log[at + 1:] if e != end and m.kind in (wire.XCHG, wire.XACK)), None)
             if answer:
-                self.owners[1 - end].clock = answer.clock
+                self.owners[1 - end].clock, self.logged[1 - end] = answer.clock, answer
             said[1 - end] += self.ends[1 - end].take(message)
 
     def agree(self, name):
@@ -213,6 +221,7 @@ class Edges(unittest.TestCase):
             self.assertEqual((edge.hash, edge.sequence), (after[f"hash_of_{i}"], after[f"sequence_of_{i}"]))
             self.assertEqual(codec.hash_vector(edge.reference), edge.hash)
             self.assertEqual(edge.owner.model.tobytes().hex(), after[f"model_of_{i}"])
+            self.assertEqual(edge.correction_hash(), after[f"hash_of_correction_of_{i}"])
 
     def test_an_edge_from_hello_to_resync(self):
         for edge in self.ends:
@@ -226,6 +235,10 @@ class Edges(unittest.TestCase):
             edge.link_up()
         self.play("resync")
         self.agree("after_resync")
+
+
+class EdgesInBf16(Edges):
+    FILE, BF16 = "exchange_bf16", True
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Hashes, packets of sparse deltas, dense blocks and second moments (docs/PROTOCOL.md, sections 1, 8 and 9; compress/LAYOUT.md).
+"""Hashes, packets of sparse deltas, dense blocks and second moments (docs/PROTOCOL.md, sections 1 and 8; compress/LAYOUT.md).
 
 Arithmetic is that of fp32: a double holds the exact sum, product or quotient of two of them well enough that rounding it once more
 gives the same bits (an array of type "f" rounds what is stored in it)."""
@@ -124,6 +124,12 @@ def to_bf16(value):
 
 def round_bf16(value):
     return float_of(to_bf16(value) << 16)
+
+
+def round_bf16_up(value, chance):
+    """The next number in bf16 towards zero, or with that chance of 65,536 the one away from it."""
+    bits = bits_of(value)
+    return float_of((bits >> 16 & 0x8000 | min((bits & 0x7FFFFFFF) + chance >> 16, BF16_MOST)) << 16)
 
 
 def to_fp16(value):

@@ -1,4 +1,4 @@
-"""One end of an edge: the reference that both ends hold bit for bit, and the messages that move it (docs/PROTOCOL.md, section 10)."""
+"""One end of an edge: the reference that both ends hold bit for bit, and the messages that move it (docs/PROTOCOL.md, section 9)."""
 
 from array import array
 
@@ -10,6 +10,7 @@ PRESENT, AWAY, FINISHED = range(3)
 SPARSE, DENSE = 0, 1
 BLOCK_MOST = 65536  # elements of a RESYNC block
 COUNT_MOST = 2**62 - 1
+SCALES_APART = 1e6  # of two step scales: beyond, nothing is known of the drift
 
 
 def weight_of(ours, theirs, weight):
@@ -31,13 +32,14 @@ def adopts(ours, theirs):
 
 
 class Edge:
-    """`owner` has: id, parameters, model (an array of fp32), standing, clock, values, entries, clip, scaling, bf16, corrects, slices,
-    second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
+    """`owner` has: id, parameters, model (an array of fp32), standing, clock, step_scale, values, entries, clip, scaling, bf16, drift (gain
+    and limit, or None), slices, second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
 
     def __init__(self, owner, peer):
         self.owner, self.peer = owner, peer
         self.epoch, self.sequence = 0, 0
         self.reference, self.hash = None, 0  # None: the seed model, which this client does not know
+        self.correction = None  # None: zeros
         self.offset = owner.parameters
         self.request = self.answer = self.received = None
         self.question = self.asked = 0
@@ -52,12 +54,14 @@ class Edge:
 
     # -- HELLO
 
+    def correction_hash(self):
+        if not self.owner.drift or self.owner.clip:
+            return 0
+        return codec.hash_vector(self.correction, magnitudes=True) if self.correction else codec.hash_zeros(self.owner.parameters)
+
     def hello(self, answer=0):
-        """c stays zero: this client does not train, so its step scale is 0 (drift correction), and it says what a vector of zeros has."""
-        owner = self.owner
-        zeros = codec.hash_zeros(owner.parameters) if owner.corrects and not owner.clip else 0
-        return Message(HELLO, epoch=self.epoch, sequence=self.sequence, reference_hash=self.hash, correction_hash=zeros,
-                       resync_offset=self.offset, answer=answer, standing=owner.standing, scaling=owner.scaling)
+        return Message(HELLO, epoch=self.epoch, sequence=self.sequence, reference_hash=self.hash, correction_hash=self.correction_hash(),
+                       resync_offset=self.offset, answer=answer, standing=self.owner.standing, scaling=self.owner.scaling)
 
     def link_up(self):
         self.live, self.asked = False, 0
@@ -72,7 +76,7 @@ class Edge:
         self.epoch, self.sequence, self.offset = epoch, 0, 0
         self.reference = array("f", bytes(4 * self.owner.parameters))
         self.hash = codec.hash_zeros(self.owner.parameters)
-        self.request = self.answer = self.received = None
+        self.request = self.answer = self.received = self.correction = None
         self.resyncs += 1
         self.live = True
 
@@ -92,6 +96,8 @@ class Edge:
             self.live = self.live or self.request is None
         elif self.same_place(theirs):
             if settles:
+                if not self.live and theirs.correction_hash != self.correction_hash():
+                    self.correction = None
                 self.settle()
         elif theirs.epoch == self.epoch and theirs.sequence == self.sequence + 1 and self.request:
             pass  # it has committed our request, and sends its answer again
@@ -124,7 +130,7 @@ class Edge:
 
     def base_of(self, form):
         owner = self.owner
-        return dict(epoch=self.epoch, sequence=self.sequence, clock=owner.clock, standing=owner.standing, step_scale=0.0, weight=0.5,
+        return dict(epoch=self.epoch, sequence=self.sequence, clock=owner.clock, standing=owner.standing, step_scale=owner.step_scale, weight=0.5,
                     pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
 
     def sparse(self, slice_clock):
@@ -231,7 +237,7 @@ class Edge:
             self.commit_sparse(mine, theirs, slice_clock)
         self.sequence += 1
 
-    def move(self, entries, weight, moves_reference=True):
+    def move(self, entries, weight, moves_reference=True, gain=0.0):
         """`entries`: (index, q of this end, q of the other end). Each sum and product is rounded to fp32."""
         model, reference, change = self.owner.model, self.reference, 0
         bits, hash_element = memoryview(reference).cast("B").cast("I"), codec.hash_element
@@ -246,7 +252,31 @@ class Edge:
                 change += hash_element(i, bits[i]) - hash_element(i, before)
             if weight > 0:
                 model[i] += s
+        if gain > 0:
+            self.correct([i for i, _, _ in entries], array("f", (gain * s for s in step)))
         self.hash = self.hash + change & codec.MASK
+
+    def correct(self, indices, steps):
+        """Drift correction. In bf16 it is rounded at random, with the same bits at both ends."""
+        if not self.correction:
+            self.correction = array("f", bytes(4 * self.owner.parameters))
+        rounding = codec.mix(self.hash ^ codec.mix(self.sequence))
+        for i, step in zip(indices, steps):
+            self.correction[i] += step
+            if self.owner.bf16:
+                chance = codec.mix(rounding + i & codec.MASK) >> 48
+                self.correction[i] = codec.round_bf16_up(self.correction[i], chance)
+
+    def gain(self, mine, theirs, entries):
+        """What c grows by, for each unit of force. `entries`: of both packets."""
+        low, high = sorted((mine["step_scale"], theirs.step_scale))
+        if not self.owner.drift or not low > 0 or high > codec.f32(SCALES_APART * low):
+            return 0.0
+        if mine["standing"] != theirs.standing or theirs.standing == FINISHED:
+            return 0.0
+        gain, limit = map(codec.f32, self.owner.drift)
+        beta = codec.f32(codec.f32(gain * 0.5 * entries) / self.owner.parameters)
+        return codec.f32(min(beta, limit) / codec.f32(0.5 * codec.f32(low + high)))
 
     def commit_sparse(self, mine, theirs, slice_clock):
         d = self.owner.parameters
@@ -254,7 +284,8 @@ class Edge:
         indices, values = codec.take_packet(theirs.delta, d, self.received)
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
-        self.move([(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())], weight)
+        self.move([(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())], weight,
+                  gain=self.gain(mine, theirs, len(ours) + len(other)))
         self.received = indices if theirs.keys else None
         if self.owner.second and self.owner.slices and mine["moment"] and theirs.moment:
             self.move_moments(mine["moment"], theirs.moment, slice_clock)

@@ -132,7 +132,8 @@ class Member:
         self.called, self.helping = {}, []
         self.view_hash, self.view_since, self.synced = 0, 0.0, 0.0
         self.model, self.second, self.parameters = None, None, 0
-        self.clip, self.scaling, self.bf16, self.corrects, self.slices, self.entries = False, 0, False, True, 0, 1
+        self.clip, self.scaling, self.bf16, self.drift, self.slices, self.entries = False, 0, False, None, 0, 1
+        self.step_scale = 0.0  # it trains nothing, so there is no drift, and c stays zero
         self.snapshot = None
         self.counts, self.log = {}, []
 
@@ -266,7 +267,8 @@ class Member:
         self.parameters, self.entries = theirs.parameters, codec.count_auto(theirs.parameters)
         self.clip = float(rules.get("average.clip", "0")) > 0
         self.bf16 = rules.get("average.reference") == "bf16"
-        self.corrects = rules.get("average.drift_correction", "true") == "true"
+        if rules.get("average.drift_correction") == "true":
+            self.drift = float(rules["average.drift_gain"]), float(rules["average.drift_limit"])
         self.slices = int(rules.get("average.share_second_moment", "0"))
 
     def activate(self, link):

@@ -1,6 +1,7 @@
 // The test vectors of docs/PROTOCOL.md (test/interop/vectors): the code still writes exactly these bytes.
 // With
 // --write DIRECTORY this program writes the files instead.
+#include "base/bf16.h"
 #include "base/hash.h"
 #include "compress/packet.h"
 #include "gossip/blob.h"
@@ -682,13 +683,23 @@ static void log_messages(struct net *net, size_t node, const struct gossip_excha
     }
 }
 
+static uint64_t hash_of(const float *fp32, const uint16_t *bf16, bool magnitudes)
+{
+    float values[EDGE_PARAMETERS];
+    for (size_t i = 0; i < EDGE_PARAMETERS; i++)
+        values[i] = bf16 ? bf16_widen(bf16[i]) : fp32[i];
+    return cpu_kernels()->apply->hash(values, EDGE_PARAMETERS, 0, magnitudes);
+}
+
 static void put_ends(struct out *out, struct net *net, const char *name)
 {
     struct gossip_edge_info edge;
     begin(out, name);
     for (size_t i = 0; i < 2; i++) {
         net_edge(net, i, 1 - i, &edge);
-        number(out, i ? "hash_of_1" : "hash_of_0", base_hash_vector(edge.reference, EDGE_PARAMETERS));
+        number(out, i ? "hash_of_1" : "hash_of_0", hash_of(edge.reference, edge.reference_bf16, false));
+        number(out, i ? "hash_of_correction_of_1" : "hash_of_correction_of_0",
+               hash_of(edge.correction, edge.correction_bf16, true));
         number(out, i ? "sequence_of_1" : "sequence_of_0", edge.sequence);
         floats(out, i ? "model_of_1" : "model_of_0", gossip_exchange_model(net->node[i].exchange),
                EDGE_PARAMETERS);
@@ -722,16 +733,19 @@ static void forget(struct out *out, struct net *net, const char *name)
     end(out);
 }
 
-static void write_exchange(struct out *out)
+static void put_edge(struct out *out, bool bf16)
 {
     const struct gossip_exchange_options options = {.ratio = 0.125f,
                                                     .values = KERNELS_INT8,
+                                                    .drift_correction = true,
+                                                    .drift_gain = 2,
+                                                    .drift_limit = 0.25f,
+                                                    .reference_bf16 = bf16,
                                                     .max_delay = 4,
                                                     .deadline_floor_ns = 1000000000ull,
                                                     .deadline_ceiling_ns = 10000000000ull};
     struct net *net = net_create(2, EDGE_PARAMETERS, TOPOLOGY_RING, 1, &options);
     struct edge_log log = {.out = out};
-    net->step_scale = 0;
     net->watch = log_messages;
     net->watcher = &log;
     for (size_t i = 0; i < 2; i++)
@@ -756,6 +770,16 @@ static void write_exchange(struct out *out)
     net_destroy(net);
 }
 
+static void write_exchange(struct out *out)
+{
+    put_edge(out, false);
+}
+
+static void write_exchange_bf16(struct out *out)
+{
+    put_edge(out, true);
+}
+
 // -- files
 
 struct file {
@@ -764,10 +788,15 @@ struct file {
 };
 
 static const struct file files[] = {
-    {"keys", write_keys},           {"streams", write_streams},
-    {"datagrams", write_datagrams}, {"membership", write_membership},
-    {"messages", write_messages},   {"hashes", write_hashes},
-    {"codec", write_codec},         {"exchange", write_exchange},
+    {"keys", write_keys},
+    {"streams", write_streams},
+    {"datagrams", write_datagrams},
+    {"membership", write_membership},
+    {"messages", write_messages},
+    {"hashes", write_hashes},
+    {"codec", write_codec},
+    {"exchange", write_exchange},
+    {"exchange_bf16", write_exchange_bf16},
 };
 #define FILES (sizeof files / sizeof *files)
 
