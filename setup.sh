@@ -35,6 +35,8 @@ msgpack() { library msgpack-c || library msgpack; }
 # The package was renamed in Debian 13.
 msgpack_package() { known libmsgpack-c-dev && echo libmsgpack-c-dev || echo libmsgpack-dev; }
 
+cryptography() { python3 -c 'import cryptography' || /usr/bin/python3 -c 'import cryptography'; }
+
 clang_runtime() { # libFuzzer and the sanitizers of clang
     echo 'int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }' |
         clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null -
@@ -80,6 +82,7 @@ find_missing() {
         need iproute2 have tc
         need nftables have nft
         need python3 have python3
+        need python3-cryptography cryptography # of the client in test/interop; without it e2e.interop is skipped
         is_ubuntu || need chromium have chromium # renders reports; without it e2e.report is skipped
         need gnuplot-nox have gnuplot
         need git have git # the lint asks it which files belong to the project
