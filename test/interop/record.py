@@ -81,6 +81,7 @@ class Record:
     addresses: list = field(default_factory=list)
     pages: tuple = None
     ways: int = 0
+    access: int = 0
     relays: list = field(default_factory=list)
     settings: list = field(default_factory=lambda: [Setting(), Setting()])
     signature: bytes = bytes(64)
@@ -97,7 +98,7 @@ class Record:
             out += struct.pack("<Q", self.first_model)
         out += self.exchange_public + bytes([len(self.addresses)]) + b"".join(map(put_address, self.addresses))
         out += put_address(self.pages) if self.pages else b"\0"
-        out += bytes([self.ways, len(self.relays)]) + struct.pack(f"<{len(self.relays)}Q", *self.relays)
+        out += bytes([self.ways, self.access, len(self.relays)]) + struct.pack(f"<{len(self.relays)}Q", *self.relays)
         changed = [s for s in self.settings if s.round]
         return out + bytes([sum(1 << i for i, s in enumerate(self.settings) if s.round)]) + b"".join(s.packed() for s in changed)
 
@@ -114,8 +115,8 @@ class Record:
     def term(self):
         """Its share of the view hash."""
         settings = b"".join(s.packed() for s in self.settings)
-        parts = struct.pack("<7Q", self.generation, self.instance_id, self.flags, self.slot << 32 | self.shard, self.group,
-                            self.stop_round, hash_bytes(0, settings))
+        parts = struct.pack("<8Q", self.generation, self.instance_id, self.flags, self.slot << 32 | self.shard, self.group,
+                            self.access, self.stop_round, hash_bytes(0, settings))
         return hash_bytes(hash_bytes(1, self.id), parts) or 1
 
 
@@ -143,8 +144,8 @@ def take_record(cursor):
         raise Refused("a record without an address, or with too many")
     r.addresses = [take_address(cursor) for _ in range(count)]
     r.pages = take_address(cursor, may_be_none=True)
-    r.ways, count = cursor.take("BB")
-    if r.ways > 3 or count > 2:
+    r.ways, r.access, count = cursor.take("BBB")
+    if r.ways > 3 or r.access > 2 or count > 2:
         raise Refused("ways of no valid form")
     r.relays = list(cursor.take(f"{count}Q"))
     changed = cursor.one("B")

@@ -332,6 +332,7 @@ static struct gossip_record full_record(const struct gossip_identity *identity)
         .addresses = {{6, {0x20, 0x01, 0x0d, 0xb8, [15] = 1}, 7400}, {4, {10, 0, 0, 7}, 65535}},
         .pages = {4, {0, 0, 0, 0}, 7480},
         .ways = GOSSIP_WAY_RELAYS,
+        .access = GOSSIP_ACCESS_HARD,
         .n_relays = 2,
         .relays = {1, UINT64_MAX},
         .settings = {{.round = 50, .by = 99, .value = 0.25, .before = (double)NAN},
