@@ -94,10 +94,22 @@ static void set(void *owner, size_t host, enum gossip_setting_kind kind, double 
     node_built_in_set(&s->sim_trainers[host].trainee, kind, value);
 }
 
+// A round that seemed to be the last one was not: a node that is asked to stop while it goes back to its last
+// good model takes steps once more.
+static void go_on(struct sim_trainer *p)
+{
+    if (!p->last)
+        return;
+    simulate_trainer_finish(p);
+    free(p->last);
+    p->last = NULL;
+}
+
 static uint64_t steps(void *owner, size_t host, uint64_t count, double pace)
 {
     struct simulation *s = owner;
     struct sim_trainer *p = &s->sim_trainers[host];
+    go_on(p);
     simulate_point_begin(s);
     take_shards(p);
     p->pace = pace;
