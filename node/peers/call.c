@@ -46,13 +46,16 @@ static bool find_relay(const struct node_peers *peers, uint64_t named, struct go
 static size_t relays_to(const struct node_peers *peers, const struct gossip_links_target *target,
                         const struct gossip_record *record, struct peer_way ways[GOSSIP_RECORD_RELAYS])
 {
-    const struct gossip_id *stuck = target->small ? node_peers_via(peers, &target->peer) : NULL;
+    void *owner = NULL;
+    if (target->small)
+        (void)gossip_links_active(peers->rules, &target->peer, &owner);
+    const struct peer_link *stuck = owner;
     size_t count = 0;
     for (size_t i = 0; i < record->n_relays; i++) {
         struct peer_way *way = &ways[count];
         *way = (struct peer_way){.relayed = true};
         count += find_relay(peers, record->relays[i], &way->via) &&
-                 !(stuck && gossip_id_compare(&way->via, stuck) == 0);
+                 !(stuck && stuck->relayed && gossip_id_compare(&way->via, &stuck->via) == 0);
     }
     return count;
 }
