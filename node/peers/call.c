@@ -52,7 +52,10 @@ static bool find_relay(const struct node_peers *peers, uint64_t named, struct go
 static size_t relays_to(const struct node_peers *peers, const struct gossip_links_target *target,
                         const struct gossip_record *record, struct peer_way ways[GOSSIP_RECORD_RELAYS])
 {
-    const struct gossip_id *stuck = target->small ? node_peers_via(peers, &target->peer) : NULL;
+    void *owner = NULL;
+    if (target->small)
+        (void)gossip_links_active(peers->rules, &target->peer, &owner);
+    const struct peer_link *stuck = owner;
     struct gossip_relays between;
     struct gossip_id via;
     size_t count = 0;
@@ -63,7 +66,7 @@ static size_t relays_to(const struct node_peers *peers, const struct gossip_link
                                               : find_relay(peers, record->relays[i], &via);
         if (between.count > 0)
             via = between.ids[i];
-        if (linked && !(stuck && gossip_id_compare(&via, stuck) == 0))
+        if (linked && !(stuck && stuck->relayed && gossip_id_compare(&via, &stuck->via) == 0))
             ways[count++] = (struct peer_way){.relayed = true, .via = via};
     }
     return count;
