@@ -15,7 +15,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 };
+enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4, STAGE_RELAY = 5 };
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
 {
@@ -36,6 +36,8 @@ static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn
 static void asked(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self);
+    if (!member_in_reach(x))
+        return; // no answer shows nothing
     if (m->unanswered_ns == 0)
         m->unanswered_ns = m->now_ns;
     x->asked_ns = m->now_ns;
@@ -52,6 +54,14 @@ static void ping(struct gossip_membership *m, struct member *x, uint32_t number,
     member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MAX);
 }
 
+// Over its stream, too, if datagrams have found no path. One may have opened meanwhile.
+static void ask(struct gossip_membership *m, struct member *x, uint32_t number)
+{
+    if (!x->direct && (x->linked || x->by_stream))
+        ping(m, x, number, GOSSIP_BY_STREAM); // first: it has the word about a suspicion
+    ping(m, x, number, GOSSIP_BY_DATAGRAM);
+}
+
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn)
 {
     struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
@@ -62,6 +72,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
     gap_ns = larger(gap_ns, patience_ns / 3);
     *probe = (struct member_probe){.active = true,
+                                   .far = x->record.n_relays > 0 && !x->direct,
                                    .target = x->record.id,
                                    .number = ++m->number,
                                    .stage = STAGE_PING_2,
@@ -70,9 +81,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
                                              larger(slow * m->profile.period_ns, 3 * gap_ns + patience_ns)};
     probe->next_ns = m->now_ns + probe->gap_ns;
     m->totals.probes++;
-    ping(m, x, probe->number, GOSSIP_BY_DATAGRAM); // a path may have opened
-    if (x->record.n_relays > 0 && !x->direct && x->linked)
-        ping(m, x, probe->number, GOSSIP_BY_STREAM);
+    ask(m, x, probe->number);
 }
 
 void member_probe_anew(struct gossip_membership *m, struct member *x)
@@ -193,6 +202,15 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     }
 }
 
+// Its process has just called or answered a call. That may have been before a suspicion, so it clears none.
+void member_probe_linked(struct gossip_membership *m, const struct member *x)
+{
+    struct member_probe *probe = find_probe(m, &x->record.id);
+    member_probe_heeded(m);
+    if (probe)
+        succeeded(m, probe);
+}
+
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
@@ -202,14 +220,25 @@ void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *t
     succeeded(m, probe);
 }
 
-void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
+static bool is_nacked_by(const struct member_probe *probe, const struct gossip_id *helper)
+{
+    BASE_ASSERT(probe->nacks <= probe->helpers && probe->helpers <= INDIRECT);
+    for (size_t i = 0; i < probe->nacks; i++)
+        if (gossip_id_compare(&probe->nackers[i], helper) == 0)
+            return true;
+    return false;
+}
+
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *helper,
+                         const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
-    if (!probe || probe->number != number || probe->nacks >= probe->helpers)
+    if (!probe || probe->number != number || probe->nacks >= probe->helpers || is_nacked_by(probe, helper))
         return;
-    BASE_ASSERT(probe->active && probe->helpers <= INDIRECT);
     member_probe_heeded(m);
-    probe->nacks++;
+    probe->nackers[probe->nacks++] = *helper;
+    if (probe->stage == STAGE_RELAY) // nothing else is waited for
+        probe->next_ns = m->now_ns;
 }
 
 void member_probe_cancel(struct gossip_membership *m)
@@ -217,6 +246,13 @@ void member_probe_cancel(struct gossip_membership *m)
     BASE_ASSERT(m->totals.pauses > 0);
     memset(m->probes, 0, sizeof m->probes);
     memset(m->relays, 0, sizeof m->relays);
+}
+
+// A relay of the target is believed. One that the target has not called yet knows nothing.
+static bool may_nack(const struct gossip_membership *m, struct member *target)
+{
+    return member_in_reach(target) || member_suspected_by_us(m, target) ||
+           !member_is_relay_of(&m->self->record.id, target);
 }
 
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
@@ -227,14 +263,18 @@ void member_relay_start(struct gossip_membership *m, struct member *origin, uint
         struct member_relay *relay = &m->relays[i];
         if (relay->active)
             continue;
+        uint64_t wait_ns = m->profile.ping_gap_ns;
+        if (member_is_relay_of(&m->self->record.id, target))
+            wait_ns = larger(wait_ns, member_patience_ns(m, target));
         *relay = (struct member_relay){.active = true,
+                                       .nacked = !may_nack(m, target),
                                        .origin = origin->record.id,
                                        .target = target->record.id,
                                        .origin_number = number,
                                        .number = ++m->number,
-                                       .nack_ns = m->now_ns + m->profile.ping_gap_ns,
+                                       .nack_ns = m->now_ns + wait_ns,
                                        .end_ns = m->now_ns + 2 * m->profile.period_ns};
-        ping(m, target, relay->number, member_way_to(target));
+        ask(m, target, relay->number);
         return;
     }
 }
@@ -263,6 +303,28 @@ static bool confirms(const struct member_probe *probe, const struct member *x)
             member_is_relay_of(&a->told.suspector, x))
             return true;
     }
+    return false;
+}
+
+// None of those that it names is here and answers.
+static bool has_lost_its_relays(const struct gossip_membership *m, const struct member *x)
+{
+    for (size_t i = 0; i < m->n_order; i++)
+        if (m->order[i]->state == GOSSIP_MEMBER_ALIVE && member_is_relay_of(&m->order[i]->record.id, x))
+            return false;
+    return true;
+}
+
+// Of a member that this node cannot reach only its relays know whether it is silent. If none of them is left,
+// such as those of one office, nobody knows better than this node.
+static bool may_conclude(const struct gossip_membership *m, const struct member_probe *probe,
+                         const struct member *x)
+{
+    if (!probe->far || member_is_relay_of(&m->self->record.id, x) || has_lost_its_relays(m, x))
+        return true;
+    for (size_t i = 0; i < probe->nacks; i++)
+        if (member_is_relay_of(&probe->nackers[i], x))
+            return true;
     return false;
 }
 
@@ -300,23 +362,17 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         ask_for_help(m, probe, x);
         probe->next_ns = probe->end_ns > next_ns ? probe->end_ns : next_ns;
         break;
+    case STAGE_END:
+        if (may_conclude(m, probe, x))
+            failed(m, probe, x);
+        else
+            probe->next_ns = m->now_ns + m->profile.period_ns; // a relay may be slow
+        break;
     default:
-        failed(m, probe, x);
+        if (may_conclude(m, probe, x))
+            failed(m, probe, x);
+        probe->active = false;
     }
-}
-
-// All relays that it names are dead, such as those of one office: then nobody else reaches it either.
-static bool has_lost_its_relays(const struct gossip_membership *m, const struct member *x)
-{
-    bool any = false;
-    for (size_t i = 0; i < m->n_order; i++) {
-        if (!member_is_relay_of(&m->order[i]->record.id, x))
-            continue;
-        if (member_is_here(m->order[i]))
-            return false;
-        any = true;
-    }
-    return any;
 }
 
 // Those that reach a member probe it. This node calls it now and then, so that it hears how far that member

@@ -79,9 +79,11 @@ struct member {
 
 struct member_probe {
     bool active;
+    bool far; // no path of datagrams to it is known: that it is silent here shows nothing
     struct gossip_id target;
     uint32_t number;
     uint8_t stage, helpers, nacks;
+    struct gossip_id nackers[INDIRECT]; // helpers that got no answer either
     uint64_t gap_ns, next_ns, end_ns;
 };
 
@@ -263,8 +265,10 @@ void member_probe_talks(struct gossip_membership *m, struct member *x); // a pac
 void member_probe_heeded(struct gossip_membership *m);                  // a member has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
                            enum gossip_member_way way);
+void member_probe_linked(struct gossip_membership *m, const struct member *x); // a stream came into use
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
-void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *helper,
+                         const struct gossip_id *target, uint32_t number);
 void member_probe_cancel(struct gossip_membership *m); // all of them
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
                         struct member *target);

@@ -103,7 +103,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
         member_probe_relayed(m, &header->target, header->number);
         break;
     case PACKET_NACK:
-        member_probe_nacked(m, &header->target, header->number);
+        member_probe_nacked(m, &peer->record.id, &header->target, header->number);
         break;
     case PACKET_SYNC_ASK:
         member_sync_answer(m, peer);

@@ -61,6 +61,24 @@ static double kill_one(bool silent)
     return took_s;
 }
 
+// At first nobody has a path to anybody, and the call over a relay takes longer than a probe.
+static void members_without_a_path_yet_are_not_suspected(void **state)
+{
+    (void)state;
+    for (unsigned nat = 0; nat < NAT_KINDS; nat++)
+        for (uint64_t number = seed(); number < seed() + 10; number++) {
+            member_net_create(&net, NODES, number);
+            member_net_routers(&net, 1 + number % 2, (enum member_net_nat)nat);
+            net.call_ns = 1500 * MILLISECOND;
+            net.delay_ns = 20 * MILLISECOND;
+            member_net_start_all(&net);
+            member_net_run(&net, 30 * SECOND);
+            assert_true(member_net_agrees(&net));
+            assert_int_equal(load_of(0, NODES).suspicions, 0);
+            member_net_destroy(&net);
+        }
+}
+
 struct limits {
     size_t n_public;
     enum member_net_nat nat;
@@ -264,6 +282,7 @@ static void those_that_reach_the_target_are_asked_for_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_without_a_path_yet_are_not_suspected),
         cmocka_unit_test(members_behind_routers_cost_little_and_die_soon),
         cmocka_unit_test(the_silence_of_a_member_behind_a_router_is_noticed),
         cmocka_unit_test(members_without_a_path_are_rarely_called),
