@@ -125,13 +125,14 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
 void member_probe_heeded(struct gossip_membership *m)
 {
     BASE_ASSERT(m->health <= HEALTH_MAX);
+    const uint64_t since_ns = m->unanswered_ns;
     m->unanswered_ns = 0;
     m->talkers = 0;
     if (!m->cut_off)
         return;
     set_cut_off(m, false);
-    member_clear_all(m); // this node was the one that was silent
-    m->health = 0;       // and its local health suffered from that
+    member_clear_since(m, since_ns); // this node was the one that was silent
+    m->health = 0;                   // and its local health suffered from that
     m->probe_ns = m->now_ns;
 }
 

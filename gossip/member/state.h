@@ -40,7 +40,6 @@ struct member_suspicion {
     uint64_t at_ns;
     uint32_t after; // the last question asked when it was made: only an answer to a later one clears it
     bool answered;  // there was such an answer
-    bool cut_off;   // ours, made while this node was cut off
     uint8_t sends;
 };
 
@@ -230,7 +229,8 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
 bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_suspicion_class class,
                     uint32_t after);
 void member_suspect_all(struct gossip_membership *m); // by silence; not sent to others
-void member_clear_all(struct gossip_membership *m);   // withdraws the suspicions that we made while cut off
+// Withdraws what this node has suspected by silence since then.
+void member_clear_since(struct gossip_membership *m, uint64_t since_ns);
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
 // death.c
