@@ -7,7 +7,10 @@
 
 #define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
-#define FAR_TURNS       5u               // a member out of reach is probed in one of this many turns
+#define FAR_TURNS       8u               // a member out of reach is probed in one of this many turns
+#define FAR_PERIODS     10u              // and not sooner, even if a stream to it is in use
+#define RELAY_PERIODS   2u               // between two pings to the relays of this node, in turn
+#define SILENT_PERIODS  3u               // nothing from a member for which this node relays, at least
 #define MAPPING_NS      (20 * SECOND_NS) // most routers keep the way of datagrams open for 30 s
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -181,10 +184,11 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
     x->direct |= way == GOSSIP_BY_DATAGRAM;
-    if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
+    if (number == x->ping_number) {
         x->ping_number = 0; // only the first of three answers counts
         member_timing_learn(&x->timing, m->now_ns - x->ping_ns);
-        member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
+        if (way == GOSSIP_BY_DATAGRAM) // a stream is slow if its messages are large
+            member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
     }
     member_probe_heeded(m);
     member_answered(m, x, number);
@@ -376,15 +380,20 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
     }
 }
 
-// Those that reach a member probe it. This node calls it now and then, so that it hears how far that member
-// is.
+// Those that reach a member probe it. This node asks it now and then, so that it hears how far that member
+// is: over its stream before that ends, else by a call.
 static bool is_left_to_others(const struct gossip_membership *m, const struct member *x)
 {
-    return !member_in_reach(x) && x->answered && !has_lost_its_relays(m, x) &&
-           m->now_ns - x->heard_ns < FAR_TURNS * m->n_order * m->profile.period_ns;
+    const uint64_t turn_ns = m->n_order * m->profile.period_ns;
+    if (x->record.n_relays == 0 || x->direct || !x->answered || member_is_relay_of(&m->self->record.id, x) ||
+        has_lost_its_relays(m, x))
+        return false;
+    return m->now_ns - x->heard_ns <
+           larger(FAR_PERIODS * m->profile.period_ns, x->linked ? turn_ns : FAR_TURNS * turn_ns);
 }
 
-// SWIM, section 4.3: round robin over a random order, which is reshuffled after each round.
+// SWIM, section 4.3: round robin over a random order, which is reshuffled after each round. NULL: that member
+// is left to others.
 static struct member *next_in_turn(struct gossip_membership *m)
 {
     BASE_ASSERT(m->n_order + 1 == m->count);
@@ -399,14 +408,14 @@ static struct member *next_in_turn(struct gossip_membership *m)
             }
         }
         struct member *x = m->order[m->order_at++];
-        if (member_is_here(x) && !is_left_to_others(m, x))
-            return x;
+        if (member_is_here(x))
+            return is_left_to_others(m, x) ? NULL : x;
     }
     return NULL;
 }
 
-// The way of datagrams from the relays of this node stays open. With many members a turn takes too long.
-static struct member *relay_due(const struct gossip_membership *m)
+// A relay of this node that was not asked for so long.
+static struct member *relay_due(const struct gossip_membership *m, uint64_t silent_ns)
 {
     const struct gossip_record *self = &m->self->record;
     BASE_ASSERT(self->n_relays <= GOSSIP_RECORD_RELAYS);
@@ -415,10 +424,25 @@ static struct member *relay_due(const struct gossip_membership *m)
         const uint64_t beginning = gossip_id_beginning(&x->record.id);
         const bool named =
             beginning == self->relays[0] || (self->n_relays > 1 && beginning == self->relays[1]);
-        if (named && member_is_here(x) && m->now_ns - x->ping_ns >= MAPPING_NS)
+        if (named && member_is_here(x) && m->now_ns - x->ping_ns >= silent_ns)
             return x;
     }
     return NULL;
+}
+
+// If others are left out, the relays of this node, which look after it, hear from it regularly.
+static void look_in_turn(struct gossip_membership *m)
+{
+    const uint64_t often_ns = RELAY_PERIODS * m->self->record.n_relays * m->profile.period_ns;
+    struct member *x = relay_due(m, MAPPING_NS); // with many members a turn takes too long
+    BASE_ASSERT(m->probe_ns > m->now_ns);
+    if (!x && m->self->record.n_addresses > 0)
+        x = next_in_turn(m);
+    struct member *relay = x && x->direct ? NULL : relay_due(m, often_ns);
+    if (x)
+        member_probe_start(m, x, true);
+    if (relay)
+        member_probe_start(m, relay, false);
 }
 
 // A suspector probes the suspect again in each period, because an answer withdraws the suspicion. So does a
@@ -440,6 +464,23 @@ static void look_again(struct gossip_membership *m)
     }
     if (suspected)
         member_probe_start(m, suspected, false);
+}
+
+// Others leave a member to its relays. If one of those is silent for unusually long, it is asked at once.
+static void look_after(struct gossip_membership *m)
+{
+    struct member *silent = NULL;
+    BASE_ASSERT(m->n_order + 1 == m->count);
+    for (size_t i = 0; i < m->n_order; i++) {
+        struct member *x = m->order[i];
+        const uint64_t least_ns = SILENT_PERIODS * m->profile.period_ns;
+        if (member_is_relay_of(&m->self->record.id, x) && x->state == GOSSIP_MEMBER_ALIVE &&
+            m->now_ns - x->heard_ns >= larger(least_ns, member_pause_ns(x)) &&
+            (!silent || x->heard_ns < silent->heard_ns))
+            silent = x;
+    }
+    if (silent)
+        member_probe_start(m, silent, false);
 }
 
 static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
@@ -468,12 +509,9 @@ void member_probe_timer(struct gossip_membership *m)
     if (m->now_ns < m->probe_ns)
         return;
     m->probe_ns = m->now_ns + (1 + m->health) * larger(m->profile.period_ns, m->timing.mean_ns);
-    struct member *x = relay_due(m);
-    if (!x && m->self->record.n_addresses > 0)
-        x = next_in_turn(m);
-    if (x)
-        member_probe_start(m, x, true);
+    look_in_turn(m);
     look_again(m);
+    look_after(m);
 }
 
 uint64_t member_probe_deadline(const struct gossip_membership *m)

@@ -71,6 +71,7 @@ struct member {
     uint64_t wrong_ns;
     uint8_t wrong;
     struct member_timing timing; // of its answers
+    struct member_timing pauses; // between its packets
     uint32_t ping_number;        // of the latest ping to it by datagram
     uint64_t ping_ns;            // when that ping was sent
     uint64_t gossiped_ns;        // when it was last sent updates
@@ -248,6 +249,7 @@ void member_take_suspicion(struct gossip_membership *m, const struct gossip_susp
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
 // How long an answer of x may take before it is late; NULL: any member.
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
+uint64_t member_pause_ns(const struct member *x); // no packet of it for longer than this is unusual
 void member_was_impatient(const struct gossip_membership *m, struct member *x); // a suspicion was wrong
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // pays for a packet

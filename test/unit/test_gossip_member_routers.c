@@ -41,7 +41,7 @@ static void begin_behind(size_t count, size_t n_public, enum member_net_nat nat,
     member_net_start_all(&net);
     assert_true(member_net_agrees(&net));
     member_net_link_ring(&net);
-    member_net_run(&net, 30 * SECOND);
+    member_net_run(&net, 60 * SECOND);
 }
 
 // Until all know it; the deaths are those of the victim only.
@@ -90,19 +90,20 @@ static void expect_within(const struct limits *limits, uint64_t number)
     static const char *const names[NAT_KINDS] = {"public", "private", "closed", "streams only"};
     begin_behind(NODES, limits->n_public, limits->nat, number);
     const size_t first = limits->nat == MEMBER_NET_PUBLIC ? 0 : limits->n_public, nodes = NODES - first;
-    const struct load before = load_of(first, NODES);
+    const struct load before = load_of(first, NODES), before_public = load_of(0, limits->n_public);
     member_net_run(&net, 60 * SECOND);
-    const struct load after = load_of(first, NODES);
+    const struct load after = load_of(first, NODES), after_public = load_of(0, limits->n_public);
     const double packets_s = each(before.packets, after.packets, nodes, 60),
                  bytes_s = each(before.bytes, after.bytes, nodes, 60), known_s = kill_one(false);
-    printf("%zu public, others %s: %.1f packets/s, %.0f B/s each with IP; a kill is known after %.2f s\n",
-           limits->n_public, names[limits->nat], packets_s, bytes_s, known_s);
+    printf("%zu public, %.1f packets/s; others %s, %.1f, %.0f B/s with IP; a kill is known after %.2f s\n",
+           limits->n_public, each(before_public.packets, after_public.packets, limits->n_public, 60),
+           names[limits->nat], packets_s, bytes_s, known_s);
     assert_int_equal(after.suspicions, before.suspicions);
     assert_true(packets_s <= limits->packets_s);
     assert_true(bytes_s <= limits->bytes_s);
     assert_true(known_s <= limits->known_s);
     if (limits->nat == MEMBER_NET_PRIVATE)
-        assert_int_equal(after.stream_packets, before.stream_packets); // their datagrams find a path
+        assert_true(after.stream_packets - before.stream_packets <= 4); // their datagrams find a path
     member_net_destroy(&net);
 }
 
@@ -111,8 +112,8 @@ static void members_behind_routers_cost_little_and_die_soon(void **state)
     (void)state;
     static const struct limits limits[] = {
         {NODES, MEMBER_NET_PUBLIC, 4.2, 450, 0.7}, {1, MEMBER_NET_PRIVATE, 4.2, 450, 0.8},
-        {1, MEMBER_NET_CLOSED, 6.2, 640, 1.5},     {2, MEMBER_NET_CLOSED, 6.2, 640, 0.8},
-        {1, MEMBER_NET_STREAMS, 8.5, 900, 1.5},    {2, MEMBER_NET_STREAMS, 9.8, 1060, 0.8}};
+        {1, MEMBER_NET_CLOSED, 4.2, 450, 1.5},     {2, MEMBER_NET_CLOSED, 4.2, 450, 0.8},
+        {1, MEMBER_NET_STREAMS, 5.6, 600, 1.5},    {2, MEMBER_NET_STREAMS, 5.6, 600, 0.8}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         for (uint64_t number = seed(); number < seed() + 3; number++)
             expect_within(&limits[i], number);
@@ -140,13 +141,14 @@ static void members_without_a_path_are_rarely_called(void **state)
 {
     (void)state;
     begin_behind(32, 1, MEMBER_NET_CLOSED, seed());
+    const unsigned window_s = 400;
     const struct load before = load_of(1, 32);
-    member_net_run(&net, 60 * SECOND);
+    member_net_run(&net, window_s * SECOND);
     const struct load after = load_of(1, 32);
-    const double calls_s = each(before.calls, after.calls, 31, 60);
-    printf("32 members: %.2f calls/s, %.1f packets/s each\n", calls_s,
-           each(before.packets, after.packets, 31, 60));
-    assert_in_range(after.calls - before.calls, 31, 31 * 8); // at least one each, so that they hear of all
+    const double calls_s = each(before.calls, after.calls, 31, window_s);
+    printf("32 members: %.2f calls/s, %.1f packets/s, %.0f B/s each\n", calls_s,
+           each(before.packets, after.packets, 31, window_s), each(before.bytes, after.bytes, 31, window_s));
+    assert_true(calls_s >= 1.0 / 60 && calls_s <= 0.14); // so that they hear of all
     assert_int_equal(after.suspicions, before.suspicions);
     for (size_t i = 0; i < 32; i++)
         for (size_t j = 0; j < 32; j++)
@@ -172,6 +174,13 @@ static void a_path_that_closes_is_no_death(void **state)
     member_net_destroy(&net);
 }
 
+static void lose_link(size_t node, size_t to)
+{
+    member_net_step(&net, node,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[to].identity.id});
+}
+
 // The only link of a living member breaks: its relay has evidence, and it answers datagrams.
 static void a_broken_link_to_the_only_relay_is_no_death(void **state)
 {
@@ -180,9 +189,7 @@ static void a_broken_link_to_the_only_relay_is_no_death(void **state)
         begin_behind(NODES, 1, MEMBER_NET_CLOSED, number);
         net.loss = 0.1;
         for (unsigned times = 0; times < 10; times++) {
-            member_net_step(&net, 0,
-                            &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
-                                                              .peer = net.nodes[VICTIM].identity.id});
+            lose_link(0, VICTIM);
             member_net_run(&net, 3 * SECOND);
         }
         assert_true(load_of(0, 1).suspicions >= 10);
@@ -224,9 +231,7 @@ static void evidence_of_a_relay_only_is_confirmed_by_silence(void **state)
     for (size_t liar = 0; liar < 2; liar++) {
         begin_behind(NODES, 1, MEMBER_NET_CLOSED, seed());
         member_net_kill(&net, VICTIM, true);
-        for (size_t i = 0; i < NODES; i++)
-            if (i != VICTIM && i != liar)
-                tell_lie(liar, i, VICTIM);
+        lose_link(liar, VICTIM);
         member_net_run(&net, 3 * SECOND);
         assert_int_equal(deaths(), liar == 0 ? NODES - 1 : 0);
         member_net_destroy(&net);
