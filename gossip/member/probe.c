@@ -297,18 +297,39 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
-// Only the relays of a member without a path to others see its process end. One of them says so, and the
-// member has not answered a probe that began later, in which others have answered.
-static bool confirms(const struct member_probe *probe, const struct member *x)
+static bool accuses(const struct gossip_id *id, const struct member_probe *probe, const struct member *x)
 {
     BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
-    for (size_t i = 0; i < x->n_suspicions && probe->nacks > 0; i++) {
+    for (size_t i = 0; i < x->n_suspicions; i++) {
         const struct member_suspicion *a = &x->suspicions[i];
         if (a->told.class == GOSSIP_SUSPECTED_EVIDENCE && !a->answered && a->after < probe->number &&
-            member_is_relay_of(&a->told.suspector, x))
+            gossip_id_compare(&a->told.suspector, id) == 0)
             return true;
     }
     return false;
+}
+
+// Only the relays of a member without a path to others see its process end. One of them says so, the other
+// gets no answer either, and the member has not answered a probe that began later, in which a member that has
+// not accused it has answered: a relay may lie, and does not confirm itself. Unless no third member is left.
+static bool confirms(const struct gossip_membership *m, const struct member_probe *probe,
+                     const struct member *x)
+{
+    size_t accusers = 0, witnesses = 0, left = 0;
+    for (size_t i = 0; i < m->n_order; i++) {
+        const struct member *y = m->order[i];
+        const struct gossip_id *id = &y->record.id;
+        if (y == x || !member_is_here(y))
+            continue;
+        const bool is_relay = member_is_relay_of(id, x), accuser = is_relay && accuses(id, probe, x),
+                   nacks = is_nacked_by(probe, id);
+        if (is_relay && !accuser && !nacks)
+            return false;
+        accusers += accuser;
+        left += !accuser;
+        witnesses += nacks && !accuser;
+    }
+    return accusers > 0 && probe->nacks > 0 && (witnesses > 0 || left == 0);
 }
 
 // None of those that it names is here and answers.
@@ -342,7 +363,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     m->totals.probes_failed++;
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MAX;
-    (void)member_suspect(m, x, confirms(probe, x) ? GOSSIP_SUSPECTED_EVIDENCE : GOSSIP_SUSPECTED_SILENT,
+    (void)member_suspect(m, x, confirms(m, probe, x) ? GOSSIP_SUSPECTED_EVIDENCE : GOSSIP_SUSPECTED_SILENT,
                          probe->number - 1);
 }
 
