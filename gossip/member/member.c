@@ -219,9 +219,12 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
         member_self_timer(m);
     if (peer == m->self || m->self->record.n_addresses == 0)
         return;
-    member_probe_heeded(m);
-    if (peer)
+    if (peer) {
+        member_probe_linked(m, peer);
         peer->answered = true;
+    } else {
+        member_probe_heeded(m);
+    }
     if (peer && member_is_here(peer)) {
         member_send_packet(m, peer, GOSSIP_BY_STREAM, PACKET_PING, 0, NULL, LIMIT_GOSSIP_BYTES);
         member_send_record(m, peer, GOSSIP_BY_STREAM, peer); // another process may have signed it

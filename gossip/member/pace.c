@@ -42,6 +42,11 @@ uint64_t member_patience_ns(const struct gossip_membership *m, const struct memb
     return earlier(wait_ns, PATIENCE_NS);
 }
 
+uint64_t member_pause_ns(const struct member *x)
+{
+    return patience(&x->pauses);
+}
+
 // It is here, though it did not answer in time.
 void member_was_impatient(const struct gossip_membership *m, struct member *x)
 {

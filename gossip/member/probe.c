@@ -7,7 +7,10 @@
 
 #define CUT_OFF_PERIODS 3u // without an answer from any member
 #define TALKERS_MIN     2u
-#define FAR_TURNS       5u               // a member out of reach is probed in one of this many turns
+#define FAR_TURNS       8u               // a member out of reach is probed in one of this many turns
+#define FAR_PERIODS     10u              // and not sooner, even if a stream to it is in use
+#define RELAY_PERIODS   2u               // between two pings to the relays of this node, in turn
+#define SILENT_PERIODS  3u               // nothing from a member for which this node relays, at least
 #define MAPPING_NS      (20 * SECOND_NS) // most routers keep the way of datagrams open for 30 s
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -15,7 +18,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4 };
+enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4, STAGE_RELAY = 5 };
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
 {
@@ -36,6 +39,8 @@ static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn
 static void asked(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self);
+    if (!member_in_reach(x))
+        return; // no answer shows nothing
     if (m->unanswered_ns == 0)
         m->unanswered_ns = m->now_ns;
     x->asked_ns = m->now_ns;
@@ -52,6 +57,14 @@ static void ping(struct gossip_membership *m, struct member *x, uint32_t number,
     member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MAX);
 }
 
+// Over its stream, too, if datagrams have found no path. One may have opened meanwhile.
+static void ask(struct gossip_membership *m, struct member *x, uint32_t number)
+{
+    if (!x->direct && (x->linked || x->by_stream))
+        ping(m, x, number, GOSSIP_BY_STREAM); // first: it has the word about a suspicion
+    ping(m, x, number, GOSSIP_BY_DATAGRAM);
+}
+
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn)
 {
     struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
@@ -62,6 +75,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
     gap_ns = larger(gap_ns, patience_ns / 3);
     *probe = (struct member_probe){.active = true,
+                                   .far = x->record.n_relays > 0 && !x->direct,
                                    .target = x->record.id,
                                    .number = ++m->number,
                                    .stage = STAGE_PING_2,
@@ -70,9 +84,7 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
                                              larger(slow * m->profile.period_ns, 3 * gap_ns + patience_ns)};
     probe->next_ns = m->now_ns + probe->gap_ns;
     m->totals.probes++;
-    ping(m, x, probe->number, GOSSIP_BY_DATAGRAM); // a path may have opened
-    if (x->record.n_relays > 0 && !x->direct && x->linked)
-        ping(m, x, probe->number, GOSSIP_BY_STREAM);
+    ask(m, x, probe->number);
 }
 
 void member_probe_anew(struct gossip_membership *m, struct member *x)
@@ -124,13 +136,14 @@ void member_probe_talks(struct gossip_membership *m, struct member *x)
 void member_probe_heeded(struct gossip_membership *m)
 {
     BASE_ASSERT(m->health <= HEALTH_MAX);
+    const uint64_t since_ns = m->unanswered_ns;
     m->unanswered_ns = 0;
     m->talkers = 0;
     if (!m->cut_off)
         return;
     set_cut_off(m, false);
-    member_clear_all(m); // this node was the one that was silent
-    m->health = 0;       // and its local health suffered from that
+    member_clear_since(m, since_ns); // this node was the one that was silent
+    m->health = 0;                   // and its local health suffered from that
     m->probe_ns = m->now_ns;
 }
 
@@ -179,10 +192,11 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     x->answered = true;
     x->by_stream = way == GOSSIP_BY_STREAM;
     x->direct |= way == GOSSIP_BY_DATAGRAM;
-    if (number == x->ping_number && way == GOSSIP_BY_DATAGRAM) {
+    if (number == x->ping_number) {
         x->ping_number = 0; // only the first of three answers counts
         member_timing_learn(&x->timing, m->now_ns - x->ping_ns);
-        member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
+        if (way == GOSSIP_BY_DATAGRAM) // a stream is slow if its messages are large
+            member_timing_learn(&m->timing, m->now_ns - x->ping_ns);
     }
     member_probe_heeded(m);
     member_answered(m, x, number);
@@ -201,6 +215,15 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
     }
 }
 
+// Its process has just called or answered a call. That may have been before a suspicion, so it clears none.
+void member_probe_linked(struct gossip_membership *m, const struct member *x)
+{
+    struct member_probe *probe = find_probe(m, &x->record.id);
+    member_probe_heeded(m);
+    if (probe)
+        succeeded(m, probe);
+}
+
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
@@ -210,14 +233,25 @@ void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *t
     succeeded(m, probe);
 }
 
-void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number)
+static bool is_nacked_by(const struct member_probe *probe, const struct gossip_id *helper)
+{
+    BASE_ASSERT(probe->nacks <= probe->helpers && probe->helpers <= INDIRECT);
+    for (size_t i = 0; i < probe->nacks; i++)
+        if (gossip_id_compare(&probe->nackers[i], helper) == 0)
+            return true;
+    return false;
+}
+
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *helper,
+                         const struct gossip_id *target, uint32_t number)
 {
     struct member_probe *probe = find_probe(m, target);
-    if (!probe || probe->number != number || probe->nacks >= probe->helpers)
+    if (!probe || probe->number != number || probe->nacks >= probe->helpers || is_nacked_by(probe, helper))
         return;
-    BASE_ASSERT(probe->active && probe->helpers <= INDIRECT);
     member_probe_heeded(m);
-    probe->nacks++;
+    probe->nackers[probe->nacks++] = *helper;
+    if (probe->stage == STAGE_RELAY) // nothing else is waited for
+        probe->next_ns = m->now_ns;
 }
 
 void member_probe_cancel(struct gossip_membership *m)
@@ -225,6 +259,13 @@ void member_probe_cancel(struct gossip_membership *m)
     BASE_ASSERT(m->totals.pauses > 0);
     memset(m->probes, 0, sizeof m->probes);
     memset(m->relays, 0, sizeof m->relays);
+}
+
+// A relay of the target is believed. One that the target has not called yet knows nothing.
+static bool may_nack(const struct gossip_membership *m, struct member *target)
+{
+    return member_in_reach(target) || member_suspected_by_us(m, target) ||
+           !member_is_relay_of(&m->self->record.id, target);
 }
 
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,
@@ -235,14 +276,18 @@ void member_relay_start(struct gossip_membership *m, struct member *origin, uint
         struct member_relay *relay = &m->relays[i];
         if (relay->active)
             continue;
+        uint64_t wait_ns = m->profile.ping_gap_ns;
+        if (member_is_relay_of(&m->self->record.id, target))
+            wait_ns = larger(wait_ns, member_patience_ns(m, target));
         *relay = (struct member_relay){.active = true,
+                                       .nacked = !may_nack(m, target),
                                        .origin = origin->record.id,
                                        .target = target->record.id,
                                        .origin_number = number,
                                        .number = ++m->number,
-                                       .nack_ns = m->now_ns + m->profile.ping_gap_ns,
+                                       .nack_ns = m->now_ns + wait_ns,
                                        .end_ns = m->now_ns + 2 * m->profile.period_ns};
-        ping(m, target, relay->number, member_way_to(target));
+        ask(m, target, relay->number);
         return;
     }
 }
@@ -260,17 +305,60 @@ static void ask_for_help(struct gossip_membership *m, struct member_probe *probe
     ping(m, x, probe->number, GOSSIP_BY_STREAM);
 }
 
-// Only the relays of a member without a path to others see its process end. One of them says so, and the
-// member has not answered a probe that began later, in which others have answered.
-static bool confirms(const struct member_probe *probe, const struct member *x)
+static bool accuses(const struct gossip_id *id, const struct member_probe *probe, const struct member *x)
 {
     BASE_ASSERT(x->n_suspicions <= SUSPECTORS_MAX);
-    for (size_t i = 0; i < x->n_suspicions && probe->nacks > 0; i++) {
+    for (size_t i = 0; i < x->n_suspicions; i++) {
         const struct member_suspicion *a = &x->suspicions[i];
         if (a->told.class == GOSSIP_SUSPECTED_EVIDENCE && !a->answered && a->after < probe->number &&
-            member_is_relay_of(&a->told.suspector, x))
+            gossip_id_compare(&a->told.suspector, id) == 0)
             return true;
     }
+    return false;
+}
+
+// Only the relays of a member without a path to others see its process end. One of them says so, the other
+// gets no answer either, and the member has not answered a probe that began later, in which a member that has
+// not accused it has answered: a relay may lie, and does not confirm itself. Unless no third member is left.
+static bool confirms(const struct gossip_membership *m, const struct member_probe *probe,
+                     const struct member *x)
+{
+    size_t accusers = 0, witnesses = 0, left = 0;
+    for (size_t i = 0; i < m->n_order; i++) {
+        const struct member *y = m->order[i];
+        const struct gossip_id *id = &y->record.id;
+        if (y == x || !member_is_here(y))
+            continue;
+        const bool is_relay = member_is_relay_of(id, x), accuser = is_relay && accuses(id, probe, x),
+                   nacks = is_nacked_by(probe, id);
+        if (is_relay && !accuser && !nacks)
+            return false;
+        accusers += accuser;
+        left += !accuser;
+        witnesses += nacks && !accuser;
+    }
+    return accusers > 0 && probe->nacks > 0 && (witnesses > 0 || left == 0);
+}
+
+// None of those that it names is here and answers.
+static bool has_lost_its_relays(const struct gossip_membership *m, const struct member *x)
+{
+    for (size_t i = 0; i < m->n_order; i++)
+        if (m->order[i]->state == GOSSIP_MEMBER_ALIVE && member_is_relay_of(&m->order[i]->record.id, x))
+            return false;
+    return true;
+}
+
+// Of a member that this node cannot reach only its relays know whether it is silent. If none of them is left,
+// such as those of one office, nobody knows better than this node.
+static bool may_conclude(const struct gossip_membership *m, const struct member_probe *probe,
+                         const struct member *x)
+{
+    if (!probe->far || member_is_relay_of(&m->self->record.id, x) || has_lost_its_relays(m, x))
+        return true;
+    for (size_t i = 0; i < probe->nacks; i++)
+        if (member_is_relay_of(&probe->nackers[i], x))
+            return true;
     return false;
 }
 
@@ -283,7 +371,7 @@ static void failed(struct gossip_membership *m, struct member_probe *probe, stru
     m->totals.probes_failed++;
     if (probe->nacks == 0)
         m->health += m->health < HEALTH_MAX;
-    (void)member_suspect(m, x, confirms(probe, x) ? GOSSIP_SUSPECTED_EVIDENCE : GOSSIP_SUSPECTED_SILENT,
+    (void)member_suspect(m, x, confirms(m, probe, x) ? GOSSIP_SUSPECTED_EVIDENCE : GOSSIP_SUSPECTED_SILENT,
                          probe->number - 1);
 }
 
@@ -308,34 +396,33 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         ask_for_help(m, probe, x);
         probe->next_ns = probe->end_ns > next_ns ? probe->end_ns : next_ns;
         break;
+    case STAGE_END:
+        if (may_conclude(m, probe, x))
+            failed(m, probe, x);
+        else
+            probe->next_ns = m->now_ns + m->profile.period_ns; // a relay may be slow
+        break;
     default:
-        failed(m, probe, x);
+        if (may_conclude(m, probe, x))
+            failed(m, probe, x);
+        probe->active = false;
     }
 }
 
-// All relays that it names are dead, such as those of one office: then nobody else reaches it either.
-static bool has_lost_its_relays(const struct gossip_membership *m, const struct member *x)
-{
-    bool any = false;
-    for (size_t i = 0; i < m->n_order; i++) {
-        if (!member_is_relay_of(&m->order[i]->record.id, x))
-            continue;
-        if (member_is_here(m->order[i]))
-            return false;
-        any = true;
-    }
-    return any;
-}
-
-// Those that reach a member probe it. This node calls it now and then, so that it hears how far that member
-// is.
+// Those that reach a member probe it. This node asks it now and then, so that it hears how far that member
+// is: over its stream before that ends, else by a call.
 static bool is_left_to_others(const struct gossip_membership *m, const struct member *x)
 {
-    return !member_in_reach(x) && x->answered && !has_lost_its_relays(m, x) &&
-           m->now_ns - x->heard_ns < FAR_TURNS * m->n_order * m->profile.period_ns;
+    const uint64_t turn_ns = m->n_order * m->profile.period_ns;
+    if (x->record.n_relays == 0 || x->direct || !x->answered || member_is_relay_of(&m->self->record.id, x) ||
+        has_lost_its_relays(m, x))
+        return false;
+    return m->now_ns - x->heard_ns <
+           larger(FAR_PERIODS * m->profile.period_ns, x->linked ? turn_ns : FAR_TURNS * turn_ns);
 }
 
-// SWIM, section 4.3: round robin over a random order, which is reshuffled after each round.
+// SWIM, section 4.3: round robin over a random order, which is reshuffled after each round. NULL: that member
+// is left to others.
 static struct member *next_in_turn(struct gossip_membership *m)
 {
     BASE_ASSERT(m->n_order + 1 == m->count);
@@ -350,14 +437,14 @@ static struct member *next_in_turn(struct gossip_membership *m)
             }
         }
         struct member *x = m->order[m->order_at++];
-        if (member_is_here(x) && !is_left_to_others(m, x))
-            return x;
+        if (member_is_here(x))
+            return is_left_to_others(m, x) ? NULL : x;
     }
     return NULL;
 }
 
-// The way of datagrams from the relays of this node stays open. With many members a turn takes too long.
-static struct member *relay_due(const struct gossip_membership *m)
+// A relay of this node that was not asked for so long.
+static struct member *relay_due(const struct gossip_membership *m, uint64_t silent_ns)
 {
     const struct gossip_record *self = &m->self->record;
     BASE_ASSERT(self->n_relays <= GOSSIP_RECORD_RELAYS);
@@ -366,10 +453,25 @@ static struct member *relay_due(const struct gossip_membership *m)
         const uint64_t beginning = gossip_id_beginning(&x->record.id);
         const bool named =
             beginning == self->relays[0] || (self->n_relays > 1 && beginning == self->relays[1]);
-        if (named && member_is_here(x) && m->now_ns - x->ping_ns >= MAPPING_NS)
+        if (named && member_is_here(x) && m->now_ns - x->ping_ns >= silent_ns)
             return x;
     }
     return NULL;
+}
+
+// If others are left out, the relays of this node, which look after it, hear from it regularly.
+static void look_in_turn(struct gossip_membership *m)
+{
+    const uint64_t often_ns = RELAY_PERIODS * m->self->record.n_relays * m->profile.period_ns;
+    struct member *x = relay_due(m, MAPPING_NS); // with many members a turn takes too long
+    BASE_ASSERT(m->probe_ns > m->now_ns);
+    if (!x && m->self->record.n_addresses > 0)
+        x = next_in_turn(m);
+    struct member *relay = x && x->direct ? NULL : relay_due(m, often_ns);
+    if (x)
+        member_probe_start(m, x, true);
+    if (relay)
+        member_probe_start(m, relay, false);
 }
 
 // A suspector probes the suspect again in each period, because an answer withdraws the suspicion. So does a
@@ -391,6 +493,23 @@ static void look_again(struct gossip_membership *m)
     }
     if (suspected)
         member_probe_start(m, suspected, false);
+}
+
+// Others leave a member to its relays. If one of those is silent for unusually long, it is asked at once.
+static void look_after(struct gossip_membership *m)
+{
+    struct member *silent = NULL;
+    BASE_ASSERT(m->n_order + 1 == m->count);
+    for (size_t i = 0; i < m->n_order; i++) {
+        struct member *x = m->order[i];
+        const uint64_t least_ns = SILENT_PERIODS * m->profile.period_ns;
+        if (member_is_relay_of(&m->self->record.id, x) && x->state == GOSSIP_MEMBER_ALIVE &&
+            m->now_ns - x->heard_ns >= larger(least_ns, member_pause_ns(x)) &&
+            (!silent || x->heard_ns < silent->heard_ns))
+            silent = x;
+    }
+    if (silent)
+        member_probe_start(m, silent, false);
 }
 
 static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
@@ -419,12 +538,9 @@ void member_probe_timer(struct gossip_membership *m)
     if (m->now_ns < m->probe_ns)
         return;
     m->probe_ns = m->now_ns + (1 + m->health) * larger(m->profile.period_ns, m->timing.mean_ns);
-    struct member *x = relay_due(m);
-    if (!x && m->self->record.n_addresses > 0)
-        x = next_in_turn(m);
-    if (x)
-        member_probe_start(m, x, true);
+    look_in_turn(m);
     look_again(m);
+    look_after(m);
 }
 
 uint64_t member_probe_deadline(const struct gossip_membership *m)

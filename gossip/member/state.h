@@ -40,7 +40,6 @@ struct member_suspicion {
     uint64_t at_ns;
     uint32_t after; // the last question asked when it was made: only an answer to a later one clears it
     bool answered;  // there was such an answer
-    bool cut_off;   // ours, made while this node was cut off
     uint8_t sends;
 };
 
@@ -73,6 +72,7 @@ struct member {
     uint64_t wrong_ns;
     uint8_t wrong;
     struct member_timing timing; // of its answers
+    struct member_timing pauses; // between its packets
     uint32_t ping_number;        // of the latest ping to it by datagram
     uint64_t ping_ns;            // when that ping was sent
     uint64_t gossiped_ns;        // when it was last sent updates
@@ -80,9 +80,11 @@ struct member {
 
 struct member_probe {
     bool active;
+    bool far; // no path of datagrams to it is known: that it is silent here shows nothing
     struct gossip_id target;
     uint32_t number;
     uint8_t stage, helpers, nacks;
+    struct gossip_id nackers[INDIRECT]; // helpers that got no answer either
     uint64_t gap_ns, next_ns, end_ns;
 };
 
@@ -231,7 +233,8 @@ void member_answered(struct gossip_membership *m, struct member *x, uint32_t num
 bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_suspicion_class class,
                     uint32_t after);
 void member_suspect_all(struct gossip_membership *m); // by silence; not sent to others
-void member_clear_all(struct gossip_membership *m);   // withdraws the suspicions that we made while cut off
+// Withdraws what this node has suspected by silence since then.
+void member_clear_since(struct gossip_membership *m, uint64_t since_ns);
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
 // death.c
@@ -249,6 +252,7 @@ void member_take_suspicion(struct gossip_membership *m, const struct gossip_susp
 void member_timing_learn(struct member_timing *timing, uint64_t took_ns);
 // How long an answer of x may take before it is late; NULL: any member.
 uint64_t member_patience_ns(const struct gossip_membership *m, const struct member *x);
+uint64_t member_pause_ns(const struct member *x); // no packet of it for longer than this is unusual
 void member_was_impatient(const struct gossip_membership *m, struct member *x); // a suspicion was wrong
 uint64_t member_gossip_ns(const struct gossip_membership *m); // between two rounds of gossip
 void member_spend(struct gossip_membership *m, size_t bytes); // pays for a packet
@@ -266,8 +270,10 @@ void member_probe_talks(struct gossip_membership *m, struct member *x); // a pac
 void member_probe_heeded(struct gossip_membership *m);                  // a member has heard us
 void member_probe_answered(struct gossip_membership *m, struct member *x, uint32_t number,
                            enum gossip_member_way way);
+void member_probe_linked(struct gossip_membership *m, const struct member *x); // a stream came into use
 void member_probe_relayed(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
-void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *target, uint32_t number);
+void member_probe_nacked(struct gossip_membership *m, const struct gossip_id *helper,
+                         const struct gossip_id *target, uint32_t number);
 void member_probe_cancel(struct gossip_membership *m); // all of them
 void member_probe_all(struct gossip_membership *m);    // one ping each
 void member_relay_start(struct gossip_membership *m, struct member *origin, uint32_t number,

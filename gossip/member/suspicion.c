@@ -196,7 +196,6 @@ bool member_suspect(struct gossip_membership *m, struct member *x, enum gossip_s
     struct member_suspicion *ours = member_suspicion_by(x, &suspicion.suspector);
     BASE_ASSERT(ours);
     ours->after = after;
-    ours->cut_off = m->cut_off;
     if (m->cut_off)
         ours->sends = 0; // no node would hear it, or this node is deaf
     else
@@ -210,12 +209,13 @@ void member_suspect_all(struct gossip_membership *m)
         (void)member_suspect(m, m->order[i], GOSSIP_SUSPECTED_SILENT, m->number);
 }
 
-void member_clear_all(struct gossip_membership *m)
+void member_clear_since(struct gossip_membership *m, uint64_t since_ns)
 {
     for (size_t i = 0; i < m->n_order; i++) {
         struct member *x = m->order[i];
         struct member_suspicion *ours = member_suspicion_by(x, &m->self->record.id);
-        if (ours && ours->cut_off && member_is_here(x))
+        if (ours && ours->told.class == GOSSIP_SUSPECTED_SILENT && ours->at_ns >= since_ns &&
+            member_is_here(x))
             drop(m, x, ours);
     }
 }

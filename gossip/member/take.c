@@ -93,6 +93,20 @@ static void take_progress(struct gossip_membership *m, struct member *peer, cons
         peer->progress_ns = m->now_ns;
 }
 
+// A router lets datagrams of a member in after one to that member: the answer to a ping over the stream goes
+// by datagram, too, and whoever is asked by datagram asks in return.
+static void take_ping(struct gossip_membership *m, struct member *peer, const struct header *header,
+                      const struct gossip_membership_event *event)
+{
+    member_send_packet(m, peer, event->way, PACKET_ACK, header->number, NULL, event->n_bytes);
+    if (peer->direct || header->number == 0)
+        return;
+    if (event->way == GOSSIP_BY_STREAM)
+        member_send_packet(m, peer, GOSSIP_BY_DATAGRAM, PACKET_ACK, header->number, NULL, 0);
+    else if (peer->record.n_relays > 0)
+        member_probe_start(m, peer, false);
+}
+
 // The question or answer in the packet. An answer is never longer than the question.
 static void take_header(struct gossip_membership *m, struct member *peer, const struct header *header,
                         const struct gossip_membership_event *event)
@@ -100,7 +114,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
     struct member *target = member_packet_names_target(header->kind) ? member_find(m, &header->target) : NULL;
     switch (header->kind) {
     case PACKET_PING:
-        member_send_packet(m, peer, event->way, PACKET_ACK, header->number, NULL, event->n_bytes);
+        take_ping(m, peer, header, event);
         break;
     case PACKET_ACK:
         member_probe_answered(m, peer, header->number, event->way);
@@ -115,7 +129,7 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
         member_probe_relayed(m, &header->target, header->number);
         break;
     case PACKET_NACK:
-        member_probe_nacked(m, &header->target, header->number);
+        member_probe_nacked(m, &peer->record.id, &header->target, header->number);
         break;
     case PACKET_SYNC_ASK:
         member_sync_answer(m, peer);
@@ -136,6 +150,8 @@ static void hear(struct gossip_membership *m, struct member *x)
 {
     BASE_ASSERT(x != m->self);
     x->linked |= m->told_by_stream;
+    if (x->heard_ns > 0)
+        member_timing_learn(&x->pauses, m->now_ns - x->heard_ns);
     x->heard_ns = m->now_ns;
     member_probe_talks(m, x);
     member_warn_suspect(m, x);

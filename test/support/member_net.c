@@ -128,10 +128,12 @@ static void end_idle(struct member_net *net)
 
 static void link_both(struct member_net *net, size_t a, size_t b)
 {
+    const uint64_t call_ns = net->call_ns && !can_call(net, a, b) ? net->call_ns : MILLISECOND_NS;
     net->linked[a][b] = net->linked[b][a] = true;
     net->used_ns[a][b] = net->used_ns[b][a] = net->now_ns;
-    queue(net, LINKED, b, a, MILLISECOND_NS, NULL, 0);
-    queue(net, LINKED, a, b, MILLISECOND_NS, NULL, 0);
+    net->ready_ns[a][b] = net->ready_ns[b][a] = net->now_ns + call_ns;
+    queue(net, LINKED, b, a, call_ns, NULL, 0);
+    queue(net, LINKED, a, b, call_ns, NULL, 0);
 }
 
 // How long bytes take through the narrow link, if they go through it; UINT64_MAX: they are lost.
@@ -201,8 +203,11 @@ static void carry(struct member_net *net, size_t from, const struct gossip_membe
     net->used_ns[from][to] = net->used_ns[to][from] = net->now_ns;
     net->nodes[from].stream_packets++;
     net->nodes[from].stream_bytes += action->n_bytes;
-    const uint64_t slow_ns = squeeze(net, from, to, action->n_bytes, false);
-    queue(net, STREAM, from, to, (direct ? 2 : 4) * delay_ns + slow_ns, action->bytes, action->n_bytes);
+    const uint64_t slow_ns = squeeze(net, from, to, action->n_bytes, false),
+                   ready_ns = net->ready_ns[from][to],
+                   waits_ns = ready_ns > net->now_ns ? ready_ns - net->now_ns : 0;
+    queue(net, STREAM, from, to, (direct ? 2 : 4) * delay_ns + slow_ns + waits_ns, action->bytes,
+          action->n_bytes);
 }
 
 static void note_change(struct member_net *net, struct member_net_node *node,

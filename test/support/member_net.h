@@ -14,7 +14,7 @@
 // What stands before a node. A datagram reaches a private member if it has sent one to this sender itself
 // within MEMBER_NET_HOLE_NS; a closed one (a router with another port for each destination) only from and to
 // public members; a firewall lets streams pass only. Between two that are not public a stream goes through a
-// public one: its end is no evidence, and it ends when idle.
+// public one: it needs call_ns to begin, its end is no evidence, and it ends when idle.
 enum member_net_nat { MEMBER_NET_PUBLIC, MEMBER_NET_PRIVATE, MEMBER_NET_CLOSED, MEMBER_NET_STREAMS };
 #define MEMBER_NET_HOLE_NS 30000000000ull
 #define MEMBER_NET_IDLE_NS 10000000000ull
@@ -51,16 +51,18 @@ struct member_net {
     struct base_rng rng;
     double loss;                                 // of datagrams
     uint64_t delay_ns;                           // 0: a millisecond; streams take twice as long
+    uint64_t call_ns;                            // 0: a millisecond
     bool no_datagrams;                           // a firewall
     bool cut[MEMBER_NET_MAX][MEMBER_NET_MAX];    // from, to: nothing passes
     bool linked[MEMBER_NET_MAX][MEMBER_NET_MAX]; // a stream
     bool wanted[MEMBER_NET_MAX][MEMBER_NET_MAX]; // ... that stays when idle
     uint64_t used_ns[MEMBER_NET_MAX][MEMBER_NET_MAX];
-    uint64_t sent_ns[MEMBER_NET_MAX][MEMBER_NET_MAX]; // from, to: the latest datagram; 0: none
-    unsigned helps[MEMBER_NET_MAX][MEMBER_NET_MAX];   // from, to: requests to probe another member
-    uint64_t idle_ns;                                 // when idle streams were last looked for
-    struct member_net_narrow narrow;                  // the link of one node
-    struct member_net_packet *queue;                  // by time
+    uint64_t ready_ns[MEMBER_NET_MAX][MEMBER_NET_MAX]; // when the stream has begun
+    uint64_t sent_ns[MEMBER_NET_MAX][MEMBER_NET_MAX];  // from, to: the latest datagram; 0: none
+    unsigned helps[MEMBER_NET_MAX][MEMBER_NET_MAX];    // from, to: requests to probe another member
+    uint64_t idle_ns;                                  // when idle streams were last looked for
+    struct member_net_narrow narrow;                   // the link of one node
+    struct member_net_packet *queue;                   // by time
 };
 
 void member_net_create(struct member_net *net, size_t count, uint64_t seed);

@@ -42,7 +42,7 @@ static void begin_behind(size_t count, size_t n_public, enum member_net_nat nat,
     member_net_start_all(&net);
     assert_true(member_net_agrees(&net));
     member_net_link_ring(&net);
-    member_net_run(&net, 30 * SECOND);
+    member_net_run(&net, 60 * SECOND);
 }
 
 // Until all know it; the deaths are those of the victim only.
@@ -62,6 +62,24 @@ static double kill_one(bool silent)
     return took_s;
 }
 
+// At first nobody has a path to anybody, and the call over a relay takes longer than a probe.
+static void members_without_a_path_yet_are_not_suspected(void **state)
+{
+    (void)state;
+    for (unsigned nat = 0; nat < NAT_KINDS; nat++)
+        for (uint64_t number = seed(); number < seed() + 10; number++) {
+            member_net_create(&net, NODES, number);
+            member_net_routers(&net, 1 + number % 2, (enum member_net_nat)nat);
+            net.call_ns = 1500 * MILLISECOND;
+            net.delay_ns = 20 * MILLISECOND;
+            member_net_start_all(&net);
+            member_net_run(&net, 30 * SECOND);
+            assert_true(member_net_agrees(&net));
+            assert_int_equal(load_of(0, NODES).suspicions, 0);
+            member_net_destroy(&net);
+        }
+}
+
 struct limits {
     size_t n_public;
     enum member_net_nat nat;
@@ -73,19 +91,20 @@ static void expect_within(const struct limits *limits, uint64_t number)
     static const char *const names[NAT_KINDS] = {"public", "private", "closed", "streams only"};
     begin_behind(NODES, limits->n_public, limits->nat, number);
     const size_t first = limits->nat == MEMBER_NET_PUBLIC ? 0 : limits->n_public, nodes = NODES - first;
-    const struct load before = load_of(first, NODES);
+    const struct load before = load_of(first, NODES), before_public = load_of(0, limits->n_public);
     member_net_run(&net, 60 * SECOND);
-    const struct load after = load_of(first, NODES);
+    const struct load after = load_of(first, NODES), after_public = load_of(0, limits->n_public);
     const double packets_s = each(before.packets, after.packets, nodes, 60),
                  bytes_s = each(before.bytes, after.bytes, nodes, 60), known_s = kill_one(false);
-    printf("%zu public, others %s: %.1f packets/s, %.0f B/s each with IP; a kill is known after %.2f s\n",
-           limits->n_public, names[limits->nat], packets_s, bytes_s, known_s);
+    printf("%zu public, %.1f packets/s; others %s, %.1f, %.0f B/s with IP; a kill is known after %.2f s\n",
+           limits->n_public, each(before_public.packets, after_public.packets, limits->n_public, 60),
+           names[limits->nat], packets_s, bytes_s, known_s);
     assert_int_equal(after.suspicions, before.suspicions);
     assert_true(packets_s <= limits->packets_s);
     assert_true(bytes_s <= limits->bytes_s);
     assert_true(known_s <= limits->known_s);
     if (limits->nat == MEMBER_NET_PRIVATE)
-        assert_int_equal(after.stream_packets, before.stream_packets); // their datagrams find a path
+        assert_true(after.stream_packets - before.stream_packets <= 4); // their datagrams find a path
     member_net_destroy(&net);
 }
 
@@ -94,8 +113,8 @@ static void members_behind_routers_cost_little_and_die_soon(void **state)
     (void)state;
     static const struct limits limits[] = {
         {NODES, MEMBER_NET_PUBLIC, 4.2, 450, 0.7}, {1, MEMBER_NET_PRIVATE, 4.2, 450, 0.8},
-        {1, MEMBER_NET_CLOSED, 6.2, 640, 1.5},     {2, MEMBER_NET_CLOSED, 6.2, 640, 0.8},
-        {1, MEMBER_NET_STREAMS, 8.5, 900, 1.5},    {2, MEMBER_NET_STREAMS, 9.8, 1060, 0.8}};
+        {1, MEMBER_NET_CLOSED, 4.2, 450, 1.5},     {2, MEMBER_NET_CLOSED, 4.2, 450, 0.8},
+        {1, MEMBER_NET_STREAMS, 5.6, 600, 1.5},    {2, MEMBER_NET_STREAMS, 5.6, 600, 0.8}};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         for (uint64_t number = seed(); number < seed() + 3; number++)
             expect_within(&limits[i], number);
@@ -114,7 +133,7 @@ static void the_silence_of_a_member_behind_a_router_is_noticed(void **state)
             member_net_destroy(&net);
         }
         printf("silent, kind %u: known after %.2f s at most\n", nat, most_s);
-        assert_true(most_s <= 9.5);
+        assert_true(most_s <= 10);
     }
 }
 
@@ -123,13 +142,14 @@ static void members_without_a_path_are_rarely_called(void **state)
 {
     (void)state;
     begin_behind(32, 1, MEMBER_NET_CLOSED, seed());
+    const unsigned window_s = 400;
     const struct load before = load_of(1, 32);
-    member_net_run(&net, 60 * SECOND);
+    member_net_run(&net, window_s * SECOND);
     const struct load after = load_of(1, 32);
-    const double calls_s = each(before.calls, after.calls, 31, 60);
-    printf("32 members: %.2f calls/s, %.1f packets/s each\n", calls_s,
-           each(before.packets, after.packets, 31, 60));
-    assert_in_range(after.calls - before.calls, 31, 31 * 8); // at least one each, so that they hear of all
+    const double calls_s = each(before.calls, after.calls, 31, window_s);
+    printf("32 members: %.2f calls/s, %.1f packets/s, %.0f B/s each\n", calls_s,
+           each(before.packets, after.packets, 31, window_s), each(before.bytes, after.bytes, 31, window_s));
+    assert_true(calls_s >= 1.0 / 60 && calls_s <= 0.14); // so that they hear of all
     assert_int_equal(after.suspicions, before.suspicions);
     for (size_t i = 0; i < 32; i++)
         for (size_t j = 0; j < 32; j++)
@@ -155,6 +175,13 @@ static void a_path_that_closes_is_no_death(void **state)
     member_net_destroy(&net);
 }
 
+static void lose_link(size_t node, size_t to)
+{
+    member_net_step(&net, node,
+                    &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
+                                                      .peer = net.nodes[to].identity.id});
+}
+
 // The only link of a living member breaks: its relay has evidence, and it answers datagrams.
 static void a_broken_link_to_the_only_relay_is_no_death(void **state)
 {
@@ -163,9 +190,7 @@ static void a_broken_link_to_the_only_relay_is_no_death(void **state)
         begin_behind(NODES, 1, MEMBER_NET_CLOSED, number);
         net.loss = 0.1;
         for (unsigned times = 0; times < 10; times++) {
-            member_net_step(&net, 0,
-                            &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
-                                                              .peer = net.nodes[VICTIM].identity.id});
+            lose_link(0, VICTIM);
             member_net_run(&net, 3 * SECOND);
         }
         assert_true(load_of(0, 1).suspicions >= 10);
@@ -207,9 +232,7 @@ static void evidence_of_a_relay_only_is_confirmed_by_silence(void **state)
     for (size_t liar = 0; liar < 2; liar++) {
         begin_behind(NODES, 1, MEMBER_NET_CLOSED, seed());
         member_net_kill(&net, VICTIM, true);
-        for (size_t i = 0; i < NODES; i++)
-            if (i != VICTIM && i != liar)
-                tell_lie(liar, i, VICTIM);
+        lose_link(liar, VICTIM);
         member_net_run(&net, 3 * SECOND);
         assert_int_equal(deaths(), liar == 0 ? NODES - 1 : 0);
         member_net_destroy(&net);
@@ -227,6 +250,78 @@ static void the_second_relay_answers_for_a_member(void **state)
     member_net_run(&net, 5 * SECOND);
     assert_int_equal(deaths(), 0);
     member_net_destroy(&net);
+}
+
+static void cut_both(size_t a, size_t b)
+{
+    net.cut[a][b] = net.cut[b][a] = true;
+}
+
+// It probes the suspect at once.
+static size_t successor_of(size_t node)
+{
+    const struct gossip_id *id = &net.nodes[node].identity.id;
+    size_t first = 1, next = 0; // of all that are no relays; after that node
+    for (size_t i = 1; i < net.count; i++) {
+        const struct gossip_id *other = &net.nodes[i].identity.id;
+        if (i == node)
+            continue;
+        if (gossip_id_compare(other, &net.nodes[first].identity.id) < 0)
+            first = i;
+        if (gossip_id_compare(other, id) > 0 &&
+            (next == 0 || gossip_id_compare(other, &net.nodes[next].identity.id) < 0))
+            next = i;
+    }
+    return next > 0 ? next : first;
+}
+
+// The relay that has lied also says that it gets no answer. The node hears of no other member.
+static void the_word_of_the_accuser_confirms_nothing(void **state)
+{
+    (void)state;
+    begin_behind(NODES, 1, MEMBER_NET_CLOSED, seed());
+    const size_t lonely = successor_of(VICTIM);
+    for (size_t i = 0; i < NODES; i++)
+        if (i != VICTIM)
+            cut_both(VICTIM, i);
+    for (size_t i = 1; i < NODES; i++)
+        cut_both(lonely, i);
+    tell_lie(0, lonely, VICTIM);
+    member_net_run(&net, 2500 * MILLISECOND);
+    assert_true(state_of(lonely, VICTIM) == GOSSIP_MEMBER_SUSPECT);
+    member_net_destroy(&net);
+}
+
+// Members without a path to it get no answer, but that is nothing new.
+static void the_second_relay_must_confirm(void **state)
+{
+    (void)state;
+    begin_behind(NODES, 2, MEMBER_NET_CLOSED, seed());
+    for (size_t i = 0; i < NODES; i++) // only these two hear of each other
+        if (i != 1 && i != VICTIM) {
+            cut_both(i, 1);
+            cut_both(i, VICTIM);
+        }
+    for (size_t i = 1; i < NODES; i++)
+        if (i != VICTIM)
+            tell_lie(0, i, VICTIM);
+    member_net_run(&net, 2500 * MILLISECOND);
+    for (size_t i = 2; i < NODES; i++)
+        assert_true(i == VICTIM || state_of(i, VICTIM) == GOSSIP_MEMBER_SUSPECT);
+    member_net_destroy(&net);
+}
+
+// No third one is left that could confirm it.
+static void of_three_nodes_the_only_relay_is_believed(void **state)
+{
+    (void)state;
+    for (uint64_t number = seed(); number < seed() + 5; number++) {
+        begin_behind(3, 1, MEMBER_NET_CLOSED, number);
+        member_net_kill(&net, 2, false);
+        member_net_run(&net, 2500 * MILLISECOND);
+        assert_int_equal(deaths(), 2);
+        member_net_destroy(&net);
+    }
 }
 
 // Its own probe fails, too, but no other member has heard of it.
@@ -304,6 +399,7 @@ static void a_pair_of_two_families_has_the_same_relays_at_both_ends(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(members_without_a_path_yet_are_not_suspected),
         cmocka_unit_test(members_behind_routers_cost_little_and_die_soon),
         cmocka_unit_test(the_silence_of_a_member_behind_a_router_is_noticed),
         cmocka_unit_test(members_without_a_path_are_rarely_called),
@@ -312,6 +408,9 @@ int main(void)
         cmocka_unit_test(a_member_whose_links_are_reset_has_time_to_call),
         cmocka_unit_test(evidence_of_a_relay_only_is_confirmed_by_silence),
         cmocka_unit_test(the_second_relay_answers_for_a_member),
+        cmocka_unit_test(the_word_of_the_accuser_confirms_nothing),
+        cmocka_unit_test(the_second_relay_must_confirm),
+        cmocka_unit_test(of_three_nodes_the_only_relay_is_believed),
         cmocka_unit_test(a_node_that_hears_nobody_confirms_no_evidence),
         cmocka_unit_test(those_that_reach_the_target_are_asked_for_help),
         cmocka_unit_test(a_pair_of_two_families_has_the_same_relays_at_both_ends),
