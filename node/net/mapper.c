@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define REMOVE_NS NODE_SECOND_NS
+#define REMOVE_NS (3 * NODE_SECOND_NS)
 
 struct question {
     struct gossip_mapping_request request;

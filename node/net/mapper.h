@@ -8,8 +8,8 @@
 struct node_mapper;
 
 enum base_error node_mapper_create(struct node_mapper **mapper) BASE_CHECK;
-// What the router forwards is removed. If that takes longer than a second, or the router is being asked, the
-// thread goes on alone, and a mapping ends with its lease. NULL is fine.
+// What the router forwards is removed. If that takes longer than 3 s, the thread goes on alone, and a mapping
+// ends with its lease. NULL is fine.
 void node_mapper_destroy(struct node_mapper *mapper);
 enum base_error node_mapper_ask(struct node_mapper *mapper,
                                 const struct gossip_mapping_request *request) BASE_CHECK;

@@ -43,13 +43,15 @@ class NatPmp:
             return head + socket.inet_aton(self.outside)
         inside, outside, lease = struct.unpack(">HHI", said[4:])
         self.asked.append((operation, inside, lease))
+        before = dict(self.forwarded)
         if lease == 0:
             self.forwarded.pop((operation, host, inside), None)
             outside = 0
         else:
             outside = self.forwarded.get((operation, host, inside)) or self.free(host, outside or inside)
             self.forwarded[operation, host, inside] = outside
-        self.apply()
+        if self.forwarded != before:
+            self.apply()
         return head + struct.pack(">HHI", inside, outside, min(lease, self.lease_s))
 
     def free(self, host, port):

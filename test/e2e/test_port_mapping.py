@@ -98,7 +98,7 @@ class PortMapping(unittest.TestCase):
         self.assertEqual(self.mapping(public)["state"], "not asked")
         self.assertIn(f"the router forwards {net.outside(1)}:7400 to this node (NAT-PMP)", self.doctor(mapped))
         self.assertIn("the router answers neither to NAT-PMP nor to UPnP", self.doctor(others[0]))
-        self.cluster.wait(lambda: router.asked.count((TCP, 7400, 1200)) >= 2, "the node renews its lease")
+        self.cluster.wait(lambda: router.asked.count((UDP, 7400, 1200)) >= 2, "the node renews its lease")
         self.assertEqual(self.mapping(mapped)["state"], "mapped")
 
         mapped.signal(signal.SIGTERM)
