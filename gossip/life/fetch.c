@@ -4,6 +4,7 @@
 
 #define REMIND_NS   (10 * LIFE_SECOND) // between two reports that no donor is there
 #define PATIENCE_NS (5 * LIFE_SECOND)  // how long to wait for a link to a donor
+#define REPORTS_NS  (2 * LIFE_SECOND)  // how long to wait for the reports of others before a donor is asked
 #define FETCH_NS    (60 * LIFE_SECOND) // how long a node with a model waits for a link to a donor, or a block
 
 // Passes the list to the owner. NULL: it is the list that the owner already has.
@@ -102,6 +103,17 @@ void life_fetched(struct gossip_life *life, const struct gossip_life_event *even
     go_on(life);
 }
 
+// Until others have reported, a donor may claim any progress.
+static bool waits_for_reports(struct gossip_life *life)
+{
+    struct life_progress cluster;
+
+    if (life->census.claim == 0 || life_cluster(life, &cluster))
+        return false;
+    life_wake(life, life->state_ns + REPORTS_NS);
+    return life->now_ns - life->state_ns < REPORTS_NS;
+}
+
 // While donors send, the cluster's progress grows, and so does the progress that they may report.
 static void tell_asked(struct gossip_life *life, const struct gossip_id *ids, size_t count)
 {
@@ -141,7 +153,8 @@ static void look_at_links(struct gossip_life *life, const struct gossip_id *chos
     }
     (void)tell_ids(life, GOSSIP_LIFE_LINKS, life->wanted, &life->n_wanted, chosen, count);
     memcpy(life->wanted_ns, since_ns, count * sizeof *since_ns);
-    tell_asked(life, linked, n_linked);
+    if (!waits_for_reports(life))
+        tell_asked(life, linked, n_linked);
     if (n_linked > 0)
         life->fetch_ns = life->now_ns;
 }

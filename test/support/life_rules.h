@@ -49,6 +49,7 @@ static inline void fetched(uint64_t round)
 static inline void wants(void)
 {
     life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    life_world_pass(&w, 2 * SECOND); // for which it waits for reports
 }
 
 static inline void all_train_at(uint64_t own, uint64_t round)

@@ -209,7 +209,7 @@ static void a_node_warns_when_no_donor_has_a_model(void **state)
     life_world_begin(&w);
     others(1, TRAINS);
     life_world_look(&w);
-    wants();
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
     life_world_state(&w, 1, GOSSIP_MEMBER_DEAD);
     life_world_pass(&w, 9 * SECOND);
     assert_int_equal(life_world_notices(&w, GOSSIP_LIFE_NO_DONOR), 0);

@@ -18,7 +18,7 @@ static void a_donor_without_a_link_makes_room_for_another(void **state)
     others(7, TRAINS);
     w.member[7].linked = true; // the farthest one
     life_world_look(&w);
-    wants();
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
     assert_int_equal(w.n_asked, 0);
     life_world_pass(&w, 4 * SECOND);
     assert_int_equal(w.n_asked, 0);
@@ -197,6 +197,23 @@ static void a_donor_may_report_no_more_than_the_cluster_can_have_reached(void **
     assert_int_equal(ask->step, 8000); // no node is further than train.steps
 }
 
+static void donors_are_asked_once_others_have_reported(void **state)
+{
+    (void)state;
+    life_world_init(&w);
+    life_world_begin(&w);
+    others_train_and_are_linked(3);
+    life_world_tell(&w, (struct gossip_life_event){.kind = GOSSIP_LIFE_WANTS});
+    life_world_pass(&w, SECOND);
+    life_world_progress(&w, 1, 900);
+    life_world_look(&w);
+    assert_int_equal(w.n_asked, 0); // one of three, perhaps the donor itself
+    life_world_progress(&w, 2, 16);
+    life_world_look(&w);
+    assert_int_equal(w.n_asked, 3);
+    assert_int_equal(life_world_last(&w, GOSSIP_LIFE_ASK)->round, 4 * (900 + 100) + 256);
+}
+
 static void without_any_report_the_last_step_is_the_limit(void **state)
 {
     (void)state;
@@ -266,6 +283,7 @@ int main(void)
         RULE(a_node_that_has_no_model_ends_soon_when_all_have_finished_and_gone),
         RULE(first_weights_are_not_the_end_of_a_training_that_others_have_finished),
         RULE(a_donor_may_report_no_more_than_the_cluster_can_have_reached),
+        RULE(donors_are_asked_once_others_have_reported),
         RULE(without_any_report_the_last_step_is_the_limit),
         RULE(of_two_reports_the_higher_round_is_believed),
     };
