@@ -57,10 +57,11 @@ static void ping(struct gossip_membership *m, struct member *x, uint32_t number,
     member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MAX);
 }
 
-// Over its stream, too, if datagrams have found no path. One may have opened meanwhile.
+// Over its stream, too, if datagrams have found no path. One may have opened meanwhile. A member that names
+// relays is not called for it.
 static void ask(struct gossip_membership *m, struct member *x, uint32_t number)
 {
-    if (!x->direct && (x->linked || x->by_stream))
+    if (!x->direct && (x->linked || (x->by_stream && x->record.n_relays == 0)))
         ping(m, x, number, GOSSIP_BY_STREAM); // first: it has the word about a suspicion
     ping(m, x, number, GOSSIP_BY_DATAGRAM);
 }

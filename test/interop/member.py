@@ -543,7 +543,9 @@ class Member:
                 self.count("dropped", str(why))
 
     def call_missing(self):
-        """Every living member without a link is called, unless it may be calling."""
+        """Every living member without a link is called, unless it may be calling, or this member leaves."""
+        if self.flags & rec.LEFT:
+            return
         calling = {link.address for link in self.links}
         for id, record in self.records.items():
             address = tuple(record.addresses[0])
@@ -579,6 +581,7 @@ class Member:
 
     def leave(self):
         self.set_flags(rec.LEFT)
+        self.selector.unregister(self.listener)  # who calls now gets no answer
         for link in list(self.active.values()):
             link.bye("leaving")
         self.until(lambda: not self.links, "the end of its links", 10.0)

@@ -280,16 +280,22 @@ static void deliver(size_t from, const struct gossip_membership_action *action, 
                                                   .way = GOSSIP_BY_STREAM,
                                                   .bytes = action->bytes,
                                                   .n_bytes = action->n_bytes};
-    struct gossip_membership_action answer;
-    uint8_t bytes[LIMIT_GOSSIP_BYTES];
+    struct gossip_membership_action answers[8];
+    size_t count = 0;
     assert_int_equal(gossip_membership_step(two.membership[1 - from], &event), BASE_OK);
-    while (from == 0 && gossip_membership_next(two.membership[OTHER], &answer))
-        if (answer.kind == GOSSIP_MEMBERSHIP_SEND) {
-            memcpy(bytes, answer.bytes, answer.n_bytes);
-            answer.bytes = bytes;
-            take(node); // the actions of an earlier step are taken first
-            deliver(OTHER, &answer, node);
-        }
+    while (from == 0 && gossip_membership_next(two.membership[OTHER], &answers[count])) {
+        struct gossip_membership_action *answer = &answers[count];
+        if (answer->kind != GOSSIP_MEMBERSHIP_SEND)
+            continue;
+        uint8_t *bytes = malloc(answer->n_bytes);
+        answer->bytes = memcpy(bytes, answer->bytes, answer->n_bytes);
+        assert_true(++count < sizeof answers / sizeof *answers);
+    }
+    for (size_t i = 0; i < count; i++) {
+        take(node); // the actions of an earlier step are taken first
+        deliver(OTHER, &answers[i], node);
+        free((void *)(uintptr_t)answers[i].bytes);
+    }
 }
 
 static void take(struct node *node)
@@ -570,7 +576,7 @@ static void members_hear_of_the_end_of_a_link(void **state)
                           .kind = GOSSIP_LINKS_ENDED, .link = two.link, .end = GOSSIP_END_OTHER});
     take(&node);
     assert_false(gossip_control_linked(node.control, &two.identity[OTHER].id));
-    assert_int_equal(stream_pings_in(&node, SECOND), 0);
+    assert_true(stream_pings_in(&node, SECOND) <= 1); // the last resort of a probe
     destroy_two(&node);
 }
 
