@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-bool topology_is_hard(const struct topology_member *members, size_t n)
+bool topology_has_hard(const struct topology_member *members, size_t n)
 {
     bool hard = false, open = false;
     for (size_t i = 0; i < n; i++) {
@@ -102,7 +102,7 @@ static void join_others(struct circle *circle, enum topology_access access)
 
 enum base_error topology_ring_apart(const struct topology_member *members, size_t n, uint32_t *order)
 {
-    if (!topology_is_hard(members, n))
+    if (!topology_has_hard(members, n))
         return BASE_OK;
     uint32_t *next = malloc(2 * n * sizeof *next);
     struct circle circle = {members, order, n, 0, next, next + n};

@@ -110,7 +110,7 @@ enum base_error topology_ring_order(uint64_t seed, unsigned ring, const struct t
                                     size_t n, uint32_t *order) BASE_CHECK;
 
 // Hard members need open neighbours: both kinds are there.
-bool topology_is_hard(const struct topology_member *members, size_t n);
+bool topology_has_hard(const struct topology_member *members, size_t n);
 // Moves members along the ring, so that a hard one stands between open ones if there are enough of them. Does
 // nothing if there is no hard or no open one. BASE_ENOMEM changes nothing.
 enum base_error topology_ring_apart(const struct topology_member *members, size_t n,

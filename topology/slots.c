@@ -79,7 +79,7 @@ size_t topology_slots_assign(const struct topology_member *members, size_t n, co
     for (size_t at = 0; at < TOPOLOGY_SLOTS_MAX; at++)
         holder[at] = TOPOLOGY_VACANT;
     seat_claims(members, n, slot, holder);
-    if (topology_is_hard(members, n)) {
+    if (topology_has_hard(members, n)) {
         seat_apart(members, n, order, TOPOLOGY_HARD, slot, holder);
         seat_apart(members, n, order, TOPOLOGY_OPEN, slot, holder);
     }

@@ -81,13 +81,23 @@ static struct gossip_relays between(const struct gossip_control *control, const 
     return relays;
 }
 
+static size_t add(struct gossip_id ids[CONTROL_RELAYS], size_t count, const struct gossip_id *id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&ids[i], id) == 0)
+            return count;
+    if (count < CONTROL_RELAYS)
+        ids[count++] = *id;
+    return count;
+}
+
 static size_t add_between(const struct gossip_control *control, struct gossip_id ids[CONTROL_RELAYS],
                           size_t count)
 {
     for (size_t i = 0; i < gossip_graph_neighbours(control->graph); i++) {
         const struct gossip_relays relays = between(control, gossip_graph_neighbour(control->graph, i));
-        for (size_t k = 0; k < relays.count && count < CONTROL_RELAYS; k++)
-            ids[count++] = relays.ids[k];
+        for (size_t k = 0; k < relays.count; k++)
+            count = add(ids, count, &relays.ids[k]);
     }
     return count;
 }
@@ -115,10 +125,8 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
     if (control->reach == GOSSIP_REACH_PRIVATE)
         choose(control, &missing, &relays);
     tell_ways(control, &relays);
-    while (count < relays.count) {
-        ids[count] = relays.ids[count];
-        count++;
-    }
+    for (size_t i = 0; i < relays.count; i++)
+        count = add(ids, count, &relays.ids[i]);
     count = add_between(control, ids, count);
     if (control->reach != GOSSIP_REACH_PRIVATE && missing.count == 0)
         return count;
@@ -126,7 +134,7 @@ size_t control_relays(struct gossip_control *control, struct gossip_id ids[CONTR
         gossip_membership_info(members, i, &info);
         if (gossip_membership_is_here(members, &info.record->id) && gossip_record_relays(info.record) &&
             serves_neighbour(control, &missing, &info.record->id))
-            ids[count++] = info.record->id;
+            count = add(ids, count, &info.record->id);
     }
     return count;
 }

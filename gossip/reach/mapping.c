@@ -1,15 +1,11 @@
 #include "gossip/reach/mapping.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 #include <string.h>
 
 #define SECOND_NS  1000000000ull
 #define PORTS_FROM 49152u // those that nobody registers
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 void gossip_mapping_begin(struct gossip_mapping *m, uint64_t now_ns, const uint8_t host[4], uint16_t port,
                           uint64_t seed)
@@ -94,7 +90,7 @@ void gossip_mapping_answered(struct gossip_mapping *m, uint64_t now_ns,
     else
         m->state = answer->end == GOSSIP_MAPPING_DENIED ? GOSSIP_MAPPING_REFUSED : GOSSIP_MAPPING_NO_ROUTER;
     // A router that grants a moment only is not asked all the time.
-    m->due_ns = m->tries > 0 ? m->due_ns : later(m->due_ns, m->asked_ns + GOSSIP_MAPPING_PAUSE_NS);
+    m->due_ns = m->tries > 0 ? m->due_ns : base_max(m->due_ns, m->asked_ns + GOSSIP_MAPPING_PAUSE_NS);
     if (m->moved)
         gossip_mapping_moved(m);
 }

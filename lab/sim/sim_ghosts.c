@@ -26,9 +26,11 @@ static size_t introduce(struct sim_node *node, size_t ghost, uint64_t generation
     struct gossip_membership *ghostly;
 
     snprintf(name, sizeof name, "ghost-%02zu", ghost);
-    BASE_ASSERT(!gossip_membership_create(&options, &ghostly));
+    enum base_error error = gossip_membership_create(&options, &ghostly);
+    BASE_ASSERT(!error);
     gossip_membership_flags(ghostly, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING, 0);
-    BASE_ASSERT(!gossip_membership_step(ghostly, &step));
+    error = gossip_membership_step(ghostly, &step);
+    BASE_ASSERT(!error);
     const size_t count = gossip_membership_about(ghostly, sim_member_id(node, ghost), bytes, PACKET);
     gossip_membership_destroy(ghostly);
     return count;
@@ -41,6 +43,7 @@ void sim_ghosts_announce(struct sim_node *node, size_t first, size_t count, uint
     BASE_ASSERT(first + count <= node->world->options.nodes && node->member.membership);
     for (size_t i = first; i < first + count; i++) {
         const size_t used = introduce(node, i, generation, bytes);
-        BASE_ASSERT(used > 0 && sim_member_packet(node, i, GOSSIP_BY_STREAM, bytes, used));
+        const bool taken = sim_member_packet(node, i, GOSSIP_BY_STREAM, bytes, used);
+        BASE_ASSERT(used > 0 && taken);
     }
 }
