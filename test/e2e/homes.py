@@ -1,5 +1,6 @@
 """Trainings of real nodes of which most stand behind routers, and which edges of their plan are live."""
 
+import math
 import statistics
 import time
 
@@ -122,9 +123,9 @@ class Outcome:
                 f"statuses {' '.join(str(status) for _, status, _ in self.nodes)}; {self.seconds:.0f} s")
 
 
-def run(count, kinds, mode="async", patience=300.0, name="homes", fault=None, **settings):
+def run(count, kinds, mode="async", most=math.inf, name="homes", fault=None, **settings):
     """fault: (name, host), after 30% of the rounds."""
     with Homes(count, kinds, mode, **settings) as one:
         if fault:
             one.at(trial.part(one, 0.3), lambda: one.strike(*fault))
-        return Outcome(one, one.run(patience, name))
+        return Outcome(one, one.run(most, name))

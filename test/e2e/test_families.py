@@ -33,7 +33,7 @@ class Families(unittest.TestCase):
             for i, listen, peer in (BOTH, "[::]", address6(SIX)), (SIX, "[::]", address6(BOTH)), (FOUR, "0.0.0.0", run.network.address(BOTH)):
                 peer = f"[{peer}]" if ":" in peer else peer
                 run.hosts[i].command += ["--set", f"node.listen={listen}:{PORT}", "--set", f"peers={peer}:{PORT}"]
-            outcome = homes.Outcome(run, run.run(patience=300))
+            outcome = homes.Outcome(run, run.run())
         print(f"\n{outcome.line()}", flush=True)
         self.assertEqual(outcome.problems, [])
         self.assertEqual(outcome.edges.relayed, {frozenset((f"n{SIX}", f"n{FOUR}")): f"n{BOTH}"})

@@ -28,7 +28,7 @@ class Short(unittest.TestCase):
     """Seconds: the training is too short to compare accuracies to a percentage point."""
 
     def test_a_killed_node_comes_back(self):
-        result = trial.run("kill-one", 4, 1, "sync", random.Random(SEED), patience=300, train__steps=1600)
+        result = trial.run("kill-one", 4, 1, "sync", random.Random(SEED), train__steps=1600)
         print(f"\nkill-one, 4 nodes at 1 Mbit/s: {result.line()}", flush=True)
         problems = result.check()
         problems += [f"known as dead by all after {t} s" for t in result.dead_after if (t or 1e9) > KILLED_MAX]
@@ -42,7 +42,7 @@ class SlowLinks(unittest.TestCase):
     plain = {}
 
     def run_one(self, name, rate):
-        result = trial.run(name, NODES, rate, "sync", random.Random(SEED), patience=300, **JOBS[rate])
+        result = trial.run(name, NODES, rate, "sync", random.Random(SEED), **JOBS[rate])
         print(f"\n{name} at {rate:g} Mbit/s: {result.line()}", flush=True)
         return result
 

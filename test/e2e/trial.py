@@ -18,7 +18,7 @@ import statistics
 import time
 
 from chaos import Cluster, signal
-from cluster import failure
+from cluster import PATIENCE, failure
 
 LATE = 0.3  # seconds by which a row may be written late on an overloaded machine
 LEAD_GOAL = {"sync": 1}
@@ -157,14 +157,21 @@ class Trial(Cluster):
         time.sleep(0.1)
         return False
 
-    def run(self, patience=900.0, name="run"):
+    def run(self, most=math.inf, name="run"):
+        """Fails after `most` seconds, or PATIENCE seconds in which no node does a round."""
         moments = sorted(self.moments, key=lambda m: m[0])
-        begun = time.time()
+        begun = moved = time.time()
         for host in self.hosts:
             self.begin(host)
+        rounds = 0
         while not self.turn(moments):
-            if time.time() > begun + patience:
-                raise failure(f"not at its end within {patience:g} s", self.tell())
+            rounds, before = sum(h.round() for h in self.hosts), rounds
+            if rounds != before:
+                moved = time.time()
+            if time.time() > moved + PATIENCE:
+                raise failure(f"no node does a round for {PATIENCE:g} s", self.tell())
+            if time.time() > begun + most:
+                raise failure(f"not at its end within {most:g} s", self.tell())
         if moments or self.timers:
             raise failure("the training ended before all its events had happened", self.tell())
         self.keep(name)
@@ -364,8 +371,8 @@ SCENARIOS = {
 }
 
 
-def run(name, count, rate, mode, chance, patience=900.0, **settings):
+def run(name, count, rate, mode, chance, most=math.inf, **settings):
     """One scenario from its beginning to its end; settings as `--set`, with __ for the dot."""
     with Trial(count, rate, mode, **settings) as trial:
         SCENARIOS[name](trial, chance)
-        return trial.run(patience, name)
+        return trial.run(most, name)
