@@ -119,7 +119,7 @@ class EventsTest(unittest.TestCase):
         self.assertEqual(s["false_deaths"], 0, said)
 
     def test_a_killed_node_is_no_failure(self):
-        ran = self.p2pml(["{at: 0s, kill: 2}", "{at: 1h, kill: 0}"], "--set", "train.steps=2000")
+        ran = self.p2pml(["{at: 0s, kill: 2}", "{at: 1h, kill: 0}"], "--set", "train.steps=2000", "--set", "train.alone=go-on")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         with open(os.path.join(self.out, "summary.json")) as f:
             s = json.load(f)
