@@ -71,6 +71,23 @@ class DoctorTest(cluster.ClusterTest):
         self.assertTrue(any(f[0] == level and re.search(pattern, f[1]) for f in found.get(about, [])),
                         f"{about}: no {level} /{pattern}/ in {found}")
 
+    def comes_to_say(self, ask, *expected):
+        """What a node knows of its paths is complete some time after its links are there."""
+        def complete():
+            try:
+                found = ask()
+                for about, level, pattern in expected:
+                    self.says(found, about, level, pattern)
+            except AssertionError as error:
+                last.append(error)
+                return None
+            return found
+        last = []
+        try:
+            return wait_until(complete, "all findings")
+        except AssertionError:
+            raise last[-1] from None
+
     # -- a node runs
 
     def test_a_running_cluster(self):
@@ -84,22 +101,22 @@ class DoctorTest(cluster.ClusterTest):
             wait_until(lambda i=i: linked(i), f"all links of n{i}")
         for i in 1, 2:
             self.nodes[i].wait_log("no member could call this node")
-        found = self.doctor(1)
-        self.says(found, "n0", "ok", r"^direct link: round trip [0-9.]+ ms, at least [0-9.]+ .?B/s$")
-        self.says(found, "n2", "note", "^linked over n0: neither end could call the other")
-        self.says(found, "reach", "note", rf"^private: .* at {self.net.outside(1)}:{PORT}; .*over n0$")
+        found = self.comes_to_say(
+            lambda: self.doctor(1),
+            ("n0", "ok", r"^direct link: round trip [0-9.]+ ms, at least [0-9.]+ .?B/s$"),
+            ("n2", "note", "^linked over n0: neither end could call the other"),
+            ("reach", "note", rf"^private: .* at {self.net.outside(1)}:{PORT}; .*over n0$"))
         self.assertNotIn("clock", found)  # it is the same
-        found = self.doctor(0, "--node", f"127.0.0.1:{PAGE}")
-        self.says(found, "reach", "ok", "^reachable")
-        self.says(found, "relaying", "note", r"forwards [1-9]\d* links?")
-        self.says(self.doctor(2), "n1", "note", "^linked over n0")
+        self.comes_to_say(lambda: self.doctor(0, "--node", f"127.0.0.1:{PAGE}"),
+                          ("reach", "ok", "^reachable"), ("relaying", "note", r"forwards [1-9]\d* links?"))
+        self.comes_to_say(lambda: self.doctor(2), ("n1", "note", "^linked over n0"))
         found = self.host(1)  # its configuration: the port is taken, by the node that it asks, too
         self.says(found, "port", "ok", "is used by that node")
         self.says(found, f"{self.net.address(0)}:{PORT}", "ok", "^n0 .*answers")
         status = self.page(0)
         self.assertEqual({m["name"] for m in status["members"]}, {"n0", "n1", "n2"})
-        paths = {e["name"]: (e["path"], e["via"]) for e in self.page(1)["edges"]}
-        self.assertEqual(paths, {"n0": ("direct", None), "n2": ("relayed", "n0")})
+        paths = lambda: {e["name"]: (e["path"], e["via"]) for e in self.page(1)["edges"]}
+        wait_until(lambda: paths() == {"n0": ("direct", None), "n2": ("relayed", "n0")}, "one direct edge and one over n0")
         told, _ = self.command(1)
         self.assertRegex(told, r"(?m)^ok +n0 +direct link")
         self.assertRegex(told, r"(?m)^No problem was found\.$")
