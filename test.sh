@@ -48,7 +48,7 @@ build() { # build PRESET [TARGET...]; prints only what fails
 failed=() # presets: one run reports all that fail
 tests=()  # the command
 tests_of() { # tests_of PRESET [CTEST OPTION...]; as many busy tests as cores, besides those that mostly wait
-    tests=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j"$((cores * 4))"
+    tests=(ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j"$((cores * 3))"
         --resource-spec-file "$PWD/build/cores.json" "${@:2}")
 }
 run() { # run PRESET [CTEST OPTION...]
