@@ -37,8 +37,8 @@ static void adamw_step(const struct train_update *u)
     const double t = (double)(u->step + 1);
     const struct kernels_adamw options = {
         .rate = u->rate,
-        .beta1 = (float)o->beta1,
-        .beta2 = (float)o->beta2,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
         .epsilon = (float)o->epsilon,
         .weight_decay = (float)o->weight_decay,
         .correction1 = (float)(1.0 - pow(o->beta1, t)),
@@ -62,8 +62,8 @@ static const struct train_optimizer adamw = {
 static void lion_step(const struct train_update *u)
 {
     const struct kernels_lion options = {.rate = u->rate,
-                                         .beta1 = (float)u->options->beta1,
-                                         .beta2 = (float)u->options->beta2,
+                                         .beta1 = u->options->beta1,
+                                         .beta2 = u->options->beta2,
                                          .weight_decay = (float)u->options->weight_decay};
     u->kernels->lion_step(u->count, &options, u->gradient, u->correction, u->state[0], u->x);
 }
