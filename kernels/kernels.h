@@ -25,14 +25,16 @@
 
 // Decoupled weight decay and the bias corrections of Adam (Kingma, Ba 2015; Loshchilov, Hutter 2019).
 struct kernels_adamw {
-    float rate, beta1, beta2, epsilon, weight_decay;
+    double beta1, beta2; // so that 1 - beta is exact: of a beta of 0.999 in float it is 1.3e-5 too small
+    float rate, epsilon, weight_decay;
     float correction1, correction2; // 1 - beta1^t and 1 - beta2^t for step t (from 1)
 };
 
 // Lion (Chen and others 2023, algorithm 2): direction sign(beta1*m + (1 - beta1)*g) + weight_decay*x, then m
 // = beta2*m + (1 - beta2)*g.
 struct kernels_lion {
-    float rate, beta1, beta2, weight_decay;
+    double beta1, beta2; // as above
+    float rate, weight_decay;
 };
 
 struct kernels_sgd {

@@ -101,8 +101,10 @@ static enum base_error take_tensors(p2pml_node *n, const struct lib_options *o, 
 
 static enum base_error make_vectors(p2pml_node *n, size_t parameters, bool shared, struct base_reason *why)
 {
+    const struct train_optimizer *optimizer =
+        train_optimizer((enum train_optimizer_kind)n->config->train.optimizer);
     const bool wanted[LIB_VECTORS] = {[P2PML_MODEL] = true,
-                                      [P2PML_SECOND_MOMENT] = n->config->train.optimizer == TRAIN_ADAMW,
+                                      [P2PML_SECOND_MOMENT] = optimizer->shared >= 0,
                                       [P2PML_CORRECTION] = n->config->average.drift_correction};
     return lib_vectors_create(&n->vectors, parameters, wanted, shared, why);
 }

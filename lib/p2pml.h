@@ -88,8 +88,8 @@ struct p2pml_round {     /* result of start and round_end; lists are valid until
  * to reason[bytes]. */
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes);
 /* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. Fill
- * in the model before start. Returns NULL for SECOND_MOMENT (Adam's v) without train.optimizer adamw, and
- * for CORRECTION without average.drift_correction. */
+ * in the model before start. Returns NULL for SECOND_MOMENT (Adam's v) if train.optimizer is neither adamw
+ * nor muon, and for CORRECTION without average.drift_correction. */
 float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
 /* Joins: opens the ports, meets the peers, takes the cluster's model if others already train. OK: the
  * first round begins. AGAIN: call again. round may be NULL. */

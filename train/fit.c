@@ -58,13 +58,24 @@ enum base_error train_fit_data(const struct train_options *options, const struct
     return BASE_OK;
 }
 
-enum base_error train_fit_kernels(const struct train_options *options, const struct kernels *kernels,
-                                  struct base_reason *why)
+enum base_error train_fit_optimizer(const struct train_options *options, const struct train_model *model,
+                                    struct base_reason *why)
 {
+    const struct kernels *kernels = train_model_kernels(model);
     const struct train_optimizer *optimizer = train_optimizer(options->optimizer);
     if (optimizer->runs && !optimizer->runs(kernels))
         return base_fail(why, BASE_EINVAL,
                          "train.optimizer %s does not run on '%s' yet; set device.kind to cpu",
                          optimizer->name, kernels->name);
+    size_t n;
+    const struct train_tensor *tensors = train_model_tensors(model, &n);
+    if (optimizer->scratch && optimizer->scratch(tensors, n) == 0) {
+        char described[LIMIT_MODEL_TEXT_BYTES];
+        train_spec_describe(train_model_spec(model), described, sizeof described);
+        return base_fail(why, BASE_EINVAL,
+                         "train.optimizer %s is for weights between the first and the last layer, which "
+                         "'%.120s' lacks; expected adamw",
+                         optimizer->name, described);
+    }
     return BASE_OK;
 }

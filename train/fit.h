@@ -17,7 +17,7 @@ size_t train_fit_part(const struct train_options *options, const struct train_da
 // BASE_EINVAL; the reason says what was found and what was expected.
 enum base_error train_fit_data(const struct train_options *options, const struct train_model *model,
                                const struct train_dataset *data, struct base_reason *why) BASE_CHECK;
-enum base_error train_fit_kernels(const struct train_options *options, const struct kernels *kernels,
-                                  struct base_reason *why) BASE_CHECK;
+enum base_error train_fit_optimizer(const struct train_options *options, const struct train_model *model,
+                                    struct base_reason *why) BASE_CHECK;
 
 #endif

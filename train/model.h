@@ -62,7 +62,9 @@ struct train_tensor {
     char name[LIMIT_TENSOR_NAME_BYTES]; // "layers.0.weight", "layers.0.bias"
     size_t shape[TRAIN_DIMS], n_dims;   // row-major; unused ones are 0. Linear weight: [inputs, outputs]
     size_t offset, count;               // in elements of the flat vector
-    struct train_abroad {               // how files for other programs store it
+    size_t hidden_rows; // of a hidden matrix [hidden_rows, count / hidden_rows]: a weight of a layer that is
+                        // neither the first nor the last one; else 0
+    struct train_abroad { // how files for other programs store it
         char name[LIMIT_TENSOR_NAME_BYTES];
         size_t view[TRAIN_DIMS], n_view;  // our tensor, viewed with these dimensions,
         size_t order[TRAIN_DIMS];         // permuted: dimension i in the file is our dimension order[i],

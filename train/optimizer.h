@@ -1,5 +1,6 @@
 // The optimisers: a table of functions, and state vectors by name. To add one: its struct in
-// train/optimizer.c and its name here; the step over a vector is a function of the kernel table.
+// train/optimizer.c and its name here; the step over a vector is a function of the kernel table, or made of
+// several.
 #ifndef TRAIN_OPTIMIZER_H
 #define TRAIN_OPTIMIZER_H
 
@@ -10,8 +11,8 @@
 #include <stdint.h>
 
 // The order is the same in the choices of the configuration and in train/optimizer.c.
-enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_OPTIMIZERS };
-#define TRAIN_OPTIMIZER_CHOICES "sgd|adamw|lion"
+enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_MUON, TRAIN_OPTIMIZERS };
+#define TRAIN_OPTIMIZER_CHOICES "sgd|adamw|lion|muon"
 
 #define TRAIN_STATES 2 // maximum number of state vectors of an optimiser
 
@@ -19,15 +20,22 @@ enum train_optimizer_kind { TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_OPTIMIZERS
 enum { TRAIN_USES_MOMENTUM = 1, TRAIN_USES_BETAS = 2, TRAIN_USES_EPSILON = 4 };
 
 struct train_options;
+struct train_tensor;
 
-struct train_update { // one step over the whole vector; all pointers in the kernels' memory
+// One step: over the whole vector or, if the optimiser takes pieces, over a piece of it. All pointers except
+// `tensors` are in the kernels' memory.
+struct train_update {
     const struct kernels *kernels;
     const struct train_options *options;
     size_t count;
     uint64_t step; // from 0
     float rate;
-    const float *gradient, *correction; // correction: NULL for none
+    float *gradient;                    // may be overwritten
+    const float *correction;            // NULL for none
     float *state[TRAIN_STATES], *x;     // state: NULL if the optimiser has or needs none
+    const struct train_tensor *tensors; // of the whole vector
+    size_t n_tensors;
+    float *scratch; // as many numbers as the optimiser asked for
 };
 
 struct train_optimizer {
@@ -43,6 +51,9 @@ struct train_optimizer {
     // One step. `correction` is subtracted from the direction and does not enter the state. Allocates
     // nothing.
     void (*step)(const struct train_update *update);
+    // NULL: the step is elementwise, so it takes pieces. Otherwise it takes the whole vector, and this is the
+    // number of its scratch floats; 0: it is not for a model with these tensors.
+    size_t (*scratch)(const struct train_tensor *tensors, size_t n_tensors);
     // Whether this backend has the kernel. NULL: every backend has it.
     bool (*runs)(const struct kernels *kernels);
 };

@@ -89,6 +89,18 @@ static enum base_error check_spec(const struct train_model_spec *spec, struct ba
     return type->check ? type->check(spec, why) : BASE_OK;
 }
 
+// Marks the hidden matrices. Of a convolution, the matrix is that of its product: windows x outputs.
+static void mark_hidden(const struct train_plan *plan, const struct train_layer *layer, size_t first)
+{
+    if (layer->index == 0 || layer->index + 1 == plan->n_layers)
+        return;
+    for (size_t i = first; i < plan->n_tensors; i++) {
+        struct train_tensor *tensor = &plan->tensors[i];
+        if (tensor->n_dims >= 2)
+            tensor->hidden_rows = tensor->count / tensor->shape[tensor->n_dims - 1];
+    }
+}
+
 // Sets the input, output and tensors of a layer.
 static enum base_error place(struct train_plan *plan, struct train_layer *layer, struct base_reason *why)
 {
@@ -100,6 +112,7 @@ static enum base_error place(struct train_plan *plan, struct train_layer *layer,
     if (layer->type->tensors)
         layer->type->tensors(layer, &(struct train_tensor_list){.plan = plan, .layer = layer});
     layer->n_tensors = plan->n_tensors - first;
+    mark_hidden(plan, layer, first);
     if (plan->parameters > LIMIT_PARAMETERS || plan->n_tensors > LIMIT_TENSORS) {
         return base_fail(why, BASE_EINVAL,
                          "the model has over %u parameters or %u tensors at layer '%s' (%s)",

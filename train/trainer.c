@@ -80,8 +80,10 @@ static double rate_at(const struct train_trainer *trainer, uint64_t step)
 
 // Updates the elements from .. to-1 by their `gradient`.
 static void update(struct train_trainer *trainer, const float *correction, size_t from, size_t to,
-                   const float *gradient)
+                   float *gradient)
 {
+    size_t n_tensors;
+    const struct train_tensor *tensors = train_model_tensors(trainer->model, &n_tensors);
     struct train_update update = {.kernels = trainer->kernels,
                                   .options = &trainer->options,
                                   .count = to - from,
@@ -89,7 +91,10 @@ static void update(struct train_trainer *trainer, const float *correction, size_
                                   .rate = (float)train_trainer_rate(trainer),
                                   .gradient = gradient,
                                   .correction = correction ? correction + from : NULL,
-                                  .x = trainer->x.device + from};
+                                  .x = trainer->x.device + from,
+                                  .tensors = tensors,
+                                  .n_tensors = n_tensors,
+                                  .scratch = trainer->scratch};
     for (size_t i = 0; i < TRAIN_STATES; i++)
         update.state[i] = trainer->state[i].device ? trainer->state[i].device + from : NULL;
     trainer->optimizer->step(&update);
@@ -304,7 +309,7 @@ uint64_t train_trainer_memory(const struct train_trainer *trainer)
         vectors += copies(&trainer->state[i]);
     vectors += trainer->gradient != NULL;
     vectors += trainer->round != NULL;
-    return vectors * trainer->count * sizeof(float);
+    return (vectors * trainer->count + trainer->n_scratch) * sizeof(float);
 }
 
 void *train_trainer_scratch(const struct train_trainer *trainer, size_t *bytes)

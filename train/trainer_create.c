@@ -49,13 +49,24 @@ static bool takes_pieces(const struct train_trainer *trainer)
 {
     const struct train_options *options = &trainer->options;
     const bool parts = options->micro_batch > 0 && options->micro_batch < options->batch;
-    return !parts && options->clip_norm <= 0.0 && !train_model_takes_rows(trainer->model) &&
-           train_model_gives(trainer->model, options->batch);
+    return !parts && !trainer->optimizer->scratch && options->clip_norm <= 0.0 &&
+           !train_model_takes_rows(trainer->model) && train_model_gives(trainer->model, options->batch);
+}
+
+static bool alloc_scratch(struct train_trainer *trainer)
+{
+    size_t n;
+    const struct train_tensor *tensors = train_model_tensors(trainer->model, &n);
+    if (!trainer->optimizer->scratch)
+        return true;
+    trainer->n_scratch = trainer->optimizer->scratch(tensors, n);
+    trainer->scratch = trainer->kernels->alloc(trainer->n_scratch * sizeof *trainer->scratch);
+    return trainer->scratch != NULL;
 }
 
 static bool alloc_all(struct train_trainer *trainer)
 {
-    bool complete = alloc_order(trainer) && alloc_vector(trainer, &trainer->x);
+    bool complete = alloc_order(trainer) && alloc_scratch(trainer) && alloc_vector(trainer, &trainer->x);
     complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
     for (size_t i = 0; i < TRAIN_STATES; i++)
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
@@ -81,7 +92,7 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     if (!error)
         error = train_fit_data(options, model, data, why);
     if (!error)
-        error = train_fit_kernels(options, train_model_kernels(model), why);
+        error = train_fit_optimizer(options, model, why);
     if (error)
         return error;
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
@@ -142,6 +153,7 @@ void train_trainer_destroy(struct train_trainer *trainer)
         release_vector(trainer, &trainer->state[i]);
     train_feed_destroy(&trainer->feed);
     trainer->kernels->release(trainer->gradient);
+    trainer->kernels->release(trainer->scratch);
     trainer->kernels->release(trainer->norm);
     trainer->kernels->release(trainer->round);
     train_settle_close(&trainer->settle);

@@ -23,10 +23,12 @@ struct train_trainer {
     const struct train_optimizer *optimizer;
     struct trainer_vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; NULL if unused
     float *gradient; // in the kernels' memory; NULL if the model passes it in pieces
-    float *norm;     // one number, in the kernels' memory; NULL without clipping
-    float *round;    // the model at the beginning of the round, in the kernels' memory; NULL without a
-                     // proximal term
-    double scale;    // of the learning rate
+    float *scratch;  // of the optimiser, in the kernels' memory; NULL if it needs none
+    size_t n_scratch;
+    float *norm;  // one number, in the kernels' memory; NULL without clipping
+    float *round; // the model at the beginning of the round, in the kernels' memory; NULL without a
+                  // proximal term
+    double scale; // of the learning rate
     struct train_feed feed;
     uint64_t step;
     struct train_settle settle;

@@ -193,11 +193,12 @@ adamw_loop(size_t count, const struct kernels_adamw *options, const float *restr
 {
     const struct kernels_adamw o = *options;
     const float unbias1 = 1.0f / o.correction1, unbias2 = 1.0f / o.correction2;
-    const float rest1 = 1.0f - o.beta1, rest2 = 1.0f - o.beta2;
+    const float beta1 = (float)o.beta1, rest1 = (float)(1.0 - o.beta1);
+    const float beta2 = (float)o.beta2, rest2 = (float)(1.0 - o.beta2);
     for (size_t i = 0; i < count; i++) {
         const float g = grad[i];
-        m[i] = o.beta1 * m[i] + rest1 * g;
-        v[i] = o.beta2 * v[i] + rest2 * (g * g);
+        m[i] = beta1 * m[i] + rest1 * g;
+        v[i] = beta2 * v[i] + rest2 * (g * g);
         float direction = (m[i] * unbias1) / (sqrtf(v[i] * unbias2) + o.epsilon) + o.weight_decay * x[i];
         if (corrected)
             direction -= correction[i];
@@ -219,14 +220,15 @@ lion_loop(size_t count, const struct kernels_lion *options, const float *restric
           const float *restrict correction, float *restrict m, float *restrict x, bool corrected)
 {
     const struct kernels_lion o = *options;
-    const float rest1 = 1.0f - o.beta1, rest2 = 1.0f - o.beta2;
+    const float beta1 = (float)o.beta1, rest1 = (float)(1.0 - o.beta1);
+    const float beta2 = (float)o.beta2, rest2 = (float)(1.0 - o.beta2);
     for (size_t i = 0; i < count; i++) {
-        const float g = grad[i], mean = o.beta1 * m[i] + rest1 * g;
+        const float g = grad[i], mean = beta1 * m[i] + rest1 * g;
         const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
         float direction = sign + o.weight_decay * x[i];
         if (corrected)
             direction -= correction[i];
-        m[i] = o.beta2 * m[i] + rest2 * g;
+        m[i] = beta2 * m[i] + rest2 * g;
         x[i] -= o.rate * direction;
     }
 }

@@ -20,11 +20,11 @@ struct kernels_cuda_sgd {
 };
 
 struct kernels_cuda_adamw {
-    float rate, beta1, beta2, epsilon, weight_decay, unbias1, unbias2;
+    float rate, beta1, rest1, beta2, rest2, epsilon, weight_decay, unbias1, unbias2; // rest: 1 - beta
 };
 
 struct kernels_cuda_lion {
-    float rate, beta1, beta2, weight_decay;
+    float rate, beta1, rest1, beta2, rest2, weight_decay;
 };
 
 // Sums over the rows of a batch, on the device.

@@ -69,8 +69,10 @@ static void adamw_step(size_t count, const struct kernels_adamw *o, const float 
 {
     if (count > 0) {
         const struct kernels_cuda_adamw options = {.rate = o->rate,
-                                                   .beta1 = o->beta1,
-                                                   .beta2 = o->beta2,
+                                                   .beta1 = (float)o->beta1,
+                                                   .rest1 = (float)(1.0 - o->beta1),
+                                                   .beta2 = (float)o->beta2,
+                                                   .rest2 = (float)(1.0 - o->beta2),
                                                    .epsilon = o->epsilon,
                                                    .weight_decay = o->weight_decay,
                                                    .unbias1 = 1.0f / o->correction1,
@@ -84,7 +86,12 @@ static void lion_step(size_t count, const struct kernels_lion *o, const float *g
                       float *m, float *x)
 {
     if (count > 0) {
-        const struct kernels_cuda_lion options = {o->rate, o->beta1, o->beta2, o->weight_decay};
+        const struct kernels_cuda_lion options = {.rate = o->rate,
+                                                  .beta1 = (float)o->beta1,
+                                                  .rest1 = (float)(1.0 - o->beta1),
+                                                  .beta2 = (float)o->beta2,
+                                                  .rest2 = (float)(1.0 - o->beta2),
+                                                  .weight_decay = o->weight_decay};
         kernels_cuda_lion(count, options, grad, correction, m, x);
         kernels_cuda_launched("lion_step");
     }

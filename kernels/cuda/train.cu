@@ -160,8 +160,8 @@ KERNEL(adamw_kernel, struct adamw, a)
     EACH(i, a.count)
     {
         const float g = a.grad[i], x = a.x[i];
-        const float m = a.o.beta1 * a.m[i] + (1.0f - a.o.beta1) * g;
-        const float v = a.o.beta2 * a.v[i] + (1.0f - a.o.beta2) * (g * g);
+        const float m = a.o.beta1 * a.m[i] + a.o.rest1 * g;
+        const float v = a.o.beta2 * a.v[i] + a.o.rest2 * (g * g);
         const float direction =
             m * a.o.unbias1 / (sqrtf(v * a.o.unbias2) + a.o.epsilon) + a.o.weight_decay * x;
         a.m[i] = m;
@@ -182,10 +182,10 @@ KERNEL(lion_kernel, struct lion, l)
     EACH(i, l.count)
     {
         const float g = l.grad[i], x = l.x[i], m = l.m[i];
-        const float mean = l.o.beta1 * m + (1.0f - l.o.beta1) * g;
+        const float mean = l.o.beta1 * m + l.o.rest1 * g;
         const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean; // NaN stays NaN
         const float direction = sign + l.o.weight_decay * x;
-        l.m[i] = l.o.beta2 * m + (1.0f - l.o.beta2) * g;
+        l.m[i] = l.o.beta2 * m + l.o.rest2 * g;
         l.x[i] = x - l.o.rate * (l.correction ? direction - l.correction[i] : direction);
     }
 }

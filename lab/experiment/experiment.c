@@ -298,7 +298,8 @@ static uint64_t rounds_of(const struct lab_experiment *e)
 
 static bool shares_second_moments(const struct node_config *node)
 {
-    return node->train.optimizer == TRAIN_ADAMW && node->average.share_second_moment > 0;
+    return train_optimizer((enum train_optimizer_kind)node->train.optimizer)->shared >= 0 &&
+           node->average.share_second_moment > 0;
 }
 
 static enum base_error read_attackers(struct lab_experiment *e, struct base_reason *why)
@@ -310,7 +311,7 @@ static enum base_error read_attackers(struct lab_experiment *e, struct base_reas
     if (lab_attackers_have(&e->hostile, LAB_ATTACK_MOMENTS) && !shares_second_moments(&e->node))
         return lab_experiment_refuse(
             e, "attackers", why,
-            "found the kind moments, expected it only with train.optimizer adamw and an "
+            "found the kind moments, expected it only with train.optimizer adamw or muon and an "
             "average.share_second_moment above 0: else no second moments are sent");
     if (lab_attackers_have(&e->hostile, LAB_ATTACK_GHOSTS) && e->sim.membership == LAB_MEMBERSHIP_KNOWN)
         return lab_experiment_refuse(e, "attackers", why,

@@ -279,21 +279,24 @@ static const struct node_key keys[] = {
     INTEGER("train.batch", train.batch, "32", 1, LIMIT_BATCH, "Number of examples per step.", TOLD),
     CHOICE("train.optimizer", train.optimizer, "sgd", TRAIN_OPTIMIZER_CHOICES,
            "sgd: gradient descent with momentum. adamw: AdamW. lion: Lion (uses the sign of a running mean; "
-           "train.rate about a tenth of AdamW's).",
+           "train.rate about a tenth of AdamW's). muon: orthogonal steps for the weights between the first "
+           "and the last layer, AdamW for all others; train.rate as for AdamW.",
            SHARED),
     REAL("train.rate", train.rate, "0.1", 0, 1000,
-         "Learning rate before the schedule. About 0.001 for AdamW.", TOLD),
+         "Learning rate before the schedule. About 0.001 for AdamW and Muon.", TOLD),
     REAL("train.momentum", train.momentum, "0", 0, 0.9999, "sgd: heavy-ball momentum.", TOLD),
     REAL("train.weight_decay", train.weight_decay, "0", 0, 10,
-         "Weight decay; with adamw decoupled from the gradient.", TOLD),
+         "Weight decay; with adamw, lion and muon decoupled from the gradient.", TOLD),
     REAL("train.beta1", train.beta1, "0.9", 0, 0.9999,
-         "adamw, lion: decay of the running mean of the gradients.", TOLD),
-    REAL("train.beta2", train.beta2, "0.999", 0, 0.999999,
-         "adamw: decay of the running mean of the squared gradients. lion: decay of its momentum, usually "
-         "0.99.",
+         "adamw, muon, lion: decay of the running mean of the gradients (muon: 0.95 in hidden weights).",
          TOLD),
+    REAL(
+        "train.beta2", train.beta2, "0.999", 0, 0.999999,
+        "adamw, muon: decay of the running mean of the squared gradients. lion: decay of its momentum, usually "
+        "0.99.",
+        TOLD),
     REAL("train.epsilon", train.epsilon, "1e-8", 1e-30, 1,
-         "adamw: added to the denominator to avoid division by zero.", TOLD),
+         "adamw, muon: added to the denominator to avoid division by zero.", TOLD),
     REAL(
         "train.weight", train.weight, "0", 0, 1000,
         "Weight of this node's gradient relative to other nodes. 0: proportional to the number of its examples, "
@@ -413,7 +416,7 @@ static const struct node_key keys[] = {
     REAL("average.drift_limit", average.drift_limit, "0.25", 0, 2, "Upper bound of that strength.",
          SHARED_IF(corrects)),
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
-            "adamw: number of rounds in which each second moment is shared once. 0: never.",
+            "adamw, muon: number of rounds in which each second moment is shared once. 0: never.",
             SHARED_IF(has_moments)),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
          "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction. "

@@ -267,7 +267,7 @@ class Attachment(Reports):
     def notice(self, other: torch.optim.Optimizer) -> None:
         """``other`` has taken a step. An optimiser that wraps this one, or that this one wraps, takes one step for each step of
         this one. If ``other`` takes a second step in between, it trains the model by itself, and no other node would hear of its steps."""
-        if other is self.optimizer or not self._is_trained_by(other):
+        if other.state is self.optimizer.state or not self._is_trained_by(other):  # itself, or a part of it
             return
         self._strange += 1
         if self._strange > 1:

@@ -20,6 +20,7 @@ import torch
 import p2pml
 from loops import Loop, small
 from processes import ROOT, free_ports, patience
+from test_documents import blocks
 
 sys.path.insert(0, os.path.join(ROOT, "daemon", "examples"))
 import trainer  # noqa: E402
@@ -38,12 +39,22 @@ OPTIMISERS = {
     "asgd": lambda ps: torch.optim.ASGD(ps, lr=0.05),
     "rprop": lambda ps: torch.optim.Rprop(ps, lr=1e-3),
 }
+if hasattr(torch.optim, "Muon"):
+    exec(compile(blocks("docs/recipes.md", "Muon and AdamW in one optimiser")[0], "recipes.md", "exec"))
+
+    def both(ps):
+        ps = list(ps)
+        return Both(torch.optim.Muon(ps[:1], lr=0.02), torch.optim.AdamW(ps[1:], lr=1e-3))  # noqa: F821
+    OPTIMISERS.update({"muon": lambda ps: torch.optim.Muon(ps, lr=0.02), "both": both})
 EVERY = 5
 TRUTH = torch.randn(20, generator=torch.Generator().manual_seed(5))
 
 
-def net(seed=0):
+def net(seed=0, name=""):
     torch.manual_seed(seed)
+    if name == "muon":  # matrices only
+        return torch.nn.Sequential(torch.nn.Linear(20, 16, bias=False), torch.nn.BatchNorm1d(16, affine=False), torch.nn.ReLU(),
+                                   torch.nn.Linear(16, 2, bias=False))
     return torch.nn.Sequential(torch.nn.Linear(20, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
 
 
@@ -85,7 +96,7 @@ class Optimisers(Loop):
 
     def run_on(self, name, node, steps, scheduled=True, state=None, seed=0):
         """Trains to ``steps`` of the cluster; from where the node is."""
-        model = net(seed)
+        model = net(seed, name)
         optimizer = OPTIMISERS[name](model.parameters())
         scheduler = cosine(optimizer) if scheduled else None
         with p2pml.attach(node, model, optimizer, every=EVERY, scheduler=scheduler, state=state) as together:
@@ -111,7 +122,7 @@ class Optimisers(Loop):
         for name in OPTIMISERS:
             with self.subTest(name), warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
-                model = net()
+                model = net(0, name)
                 optimizer = OPTIMISERS[name](model.parameters())
                 with p2pml.attach(self.join(name), model, optimizer, every=EVERY) as together:
                     losses = [take(model, optimizer, *batch(step, bad=step == 101)) for step in range(160)]

@@ -121,13 +121,13 @@ static void call_column_sum(struct device *d)
 static void call_adamw(struct device *d)
 {
     const struct kernels_adamw o = {
-        .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f, .correction1 = 1.0f, .correction2 = 1.0f};
+        .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8f, .correction1 = 1.0f, .correction2 = 1.0f};
     d->k->adamw_step(d->count, &o, d->r, NULL, d->m, d->v, d->x);
 }
 
 static void call_lion(struct device *d)
 {
-    const struct kernels_lion o = {.beta1 = 0.9f, .beta2 = 0.99f};
+    const struct kernels_lion o = {.beta1 = 0.9, .beta2 = 0.99};
     d->k->lion_step(d->count, &o, d->r, NULL, d->m, d->x);
 }
 

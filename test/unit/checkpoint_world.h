@@ -33,8 +33,11 @@ static inline void learner_make(struct learner *learner, enum train_optimizer_ki
 {
     const struct kernels *kernels;
     struct base_reason why = {.text = ""};
-    struct train_model_spec spec = {
-        .kind = TRAIN_MLP, .inputs = 784, .classes = 10, .hidden = {hidden}, .n_hidden = 1};
+    struct train_model_spec spec = {.kind = TRAIN_MLP,
+                                    .inputs = 784,
+                                    .classes = 10,
+                                    .hidden = {hidden, 5},
+                                    .n_hidden = optimizer == TRAIN_MUON ? 2 : 1};
     struct train_options options = {.optimizer = optimizer,
                                     .rate = 0.01,
                                     .momentum = 0.9,

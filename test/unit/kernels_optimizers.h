@@ -55,8 +55,8 @@ static inline void checks_adamw_reference(const struct kernels_adamw *o, size_t 
                                           const float *c, struct checks_state *s)
 {
     for (size_t i = 0; i < n; i++) {
-        s->m[i] = (double)o->beta1 * s->m[i] + (1.0 - (double)o->beta1) * (double)g[i];
-        s->v[i] = (double)o->beta2 * s->v[i] + (1.0 - (double)o->beta2) * (double)g[i] * (double)g[i];
+        s->m[i] = o->beta1 * s->m[i] + (1.0 - o->beta1) * (double)g[i];
+        s->v[i] = o->beta2 * s->v[i] + (1.0 - o->beta2) * (double)g[i] * (double)g[i];
         const double m = s->m[i] / (double)o->correction1, v = s->v[i] / (double)o->correction2;
         const double step = m / (sqrt(v) + (double)o->epsilon) + (double)o->weight_decay * s->x[i];
         s->x[i] -= (double)o->rate * (step - (c ? (double)c[i] : 0.0));
@@ -114,14 +114,14 @@ static inline void checks_sgd(void **state)
 static inline void checks_adamw_run(const struct kernels *k, size_t n, float decay, bool corrected)
 {
     struct kernels_adamw o = {
-        .rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-6f, .weight_decay = decay};
+        .rate = 0.01f, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-6f, .weight_decay = decay};
     struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0);
     struct checks_vector m = checks_zeros(k, n), v = checks_zeros(k, n);
     struct checks_state s = checks_state_of(&x);
     for (int step = 1; step <= CHECKS_STEPS; step++) {
         struct checks_vector g = checks_gaussian(k, n, 1.0);
-        o.correction1 = (float)(1.0 - pow((double)o.beta1, step));
-        o.correction2 = (float)(1.0 - pow((double)o.beta2, step));
+        o.correction1 = (float)(1.0 - pow(o.beta1, step));
+        o.correction2 = (float)(1.0 - pow(o.beta2, step));
         k->adamw_step(n, &o, g.device, corrected ? c.device : NULL, m.device, v.device, x.device);
         checks_adamw_reference(&o, n, g.host, corrected ? c.host : NULL, &s);
         k->wait();
@@ -137,8 +137,32 @@ static inline void checks_adamw_run(const struct kernels *k, size_t n, float dec
     checks_free(k, &v);
 }
 
+// While the gradient does not change, a step is the rate long. With 1 - beta2 in float it is 6.4e-6 longer.
+static inline void checks_adamw_length(const struct kernels *k)
+{
+    struct kernels_adamw o = {.rate = 1.0f, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-12f};
+    struct checks_vector x = checks_zeros(k, 1), g = checks_zeros(k, 1), m = checks_zeros(k, 1),
+                         v = checks_zeros(k, 1);
+    g.host[0] = 1.0f;
+    checks_send(k, &g);
+    for (int step = 1; step <= 4; step++) {
+        o.correction1 = (float)(1.0 - pow(o.beta1, step));
+        o.correction2 = (float)(1.0 - pow(o.beta2, step));
+        k->adamw_step(1, &o, g.device, NULL, m.device, v.device, x.device);
+        k->wait();
+    }
+    float *found = checks_result(k, &x);
+    checks_close("length of 4 steps", 1, 0, (double)found[0], -4.0, 4e-6);
+    free(found);
+    checks_free(k, &x);
+    checks_free(k, &g);
+    checks_free(k, &m);
+    checks_free(k, &v);
+}
+
 static inline void checks_adamw(void **state)
 {
+    checks_adamw_length(*state);
     for (size_t i = 0; i < CHECKS_SIZES; i++) {
         for (unsigned flags = 0; flags < 4; flags++) {
             checks_adamw_run(*state, checks_sizes[i], flags & 1 ? 0.01f : 0.0f, (flags & 2) != 0);
@@ -148,7 +172,7 @@ static inline void checks_adamw(void **state)
 
 static inline void checks_lion_run(const struct kernels *k, size_t n, float decay, bool corrected)
 {
-    const struct kernels_lion o = {.rate = 0.01f, .beta1 = 0.9f, .beta2 = 0.99f, .weight_decay = decay};
+    const struct kernels_lion o = {.rate = 0.01f, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = decay};
     struct checks_vector x = checks_gaussian(k, n, 1.0), c = checks_gaussian(k, n, 1.0),
                          m = checks_zeros(k, n);
     struct checks_state s = checks_state_of(&x);
@@ -157,9 +181,9 @@ static inline void checks_lion_run(const struct kernels *k, size_t n, float deca
         k->lion_step(n, &o, g.device, corrected ? c.device : NULL, m.device, x.device);
         for (size_t i = 0; i < n; i++) {
             const double gi = (double)g.host[i];
-            const double mean = (double)o.beta1 * s.m[i] + (1.0 - (double)o.beta1) * gi;
+            const double mean = o.beta1 * s.m[i] + (1.0 - o.beta1) * gi;
             const double sign = (mean > 0.0) - (mean < 0.0);
-            s.m[i] = (double)o.beta2 * s.m[i] + (1.0 - (double)o.beta2) * gi;
+            s.m[i] = o.beta2 * s.m[i] + (1.0 - o.beta2) * gi;
             s.x[i] -= (double)o.rate *
                       (sign + (double)o.weight_decay * s.x[i] - (corrected ? (double)c.host[i] : 0.0));
         }

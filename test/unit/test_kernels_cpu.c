@@ -22,8 +22,8 @@ static void run_all(const struct kernels *k, size_t rows, size_t cols, uint64_t 
 {
     const struct kernels_sgd sgd = {.rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f};
     const struct kernels_adamw adamw = {.rate = 0.01f,
-                                        .beta1 = 0.9f,
-                                        .beta2 = 0.99f,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.99,
                                         .epsilon = 1e-8f,
                                         .weight_decay = 0.01f,
                                         .correction1 = 0.1f,

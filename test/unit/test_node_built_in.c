@@ -77,19 +77,26 @@ static void make_world(struct world *w, enum train_optimizer_kind kind)
                                           .batch = 2,
                                           .seed = 3};
     static const struct node_config config;
-    float start[16] = {0};
+    const bool deep = kind == TRAIN_MUON; // a hidden matrix, and weights that are not 0
+    float start[32] = {0};
     const struct kernels *kernels;
     struct gossip_learner_vectors vectors;
     struct base_reason why;
 
     *w = (struct world){.learner.config = &config};
     assert_int_equal(kernels_open("cpu", 1, &kernels, &why), BASE_OK);
-    const struct train_libsvm_options rows = {.features = FEATURES, .classes = 2, .sparse = true};
+    const struct train_libsvm_options rows = {.features = FEATURES, .classes = 2, .sparse = !deep};
     assert_int_equal(train_libsvm_parse(&bytes, &rows, &w->rows, &why), BASE_OK);
-    const struct train_model_spec spec = {.kind = TRAIN_LOGISTIC, .inputs = FEATURES, .classes = 2};
+    const struct train_model_spec spec = {.kind = deep ? TRAIN_MLP : TRAIN_LOGISTIC,
+                                          .inputs = FEATURES,
+                                          .classes = 2,
+                                          .hidden = {2, 2},
+                                          .n_hidden = deep ? 2 : 0};
     assert_int_equal(train_model_create(&spec, kernels, 4, &w->model, &why), BASE_OK);
     w->count = train_model_parameters(w->model);
     assert_true(w->count <= sizeof start / sizeof *start);
+    if (deep)
+        train_model_initialise(w->model, 1, start);
     assert_int_equal(train_trainer_create(&options, w->model, &w->rows, start, &w->learner.trainer, &why),
                      BASE_OK);
     node_built_in_begin(&w->learner, &vectors);
@@ -127,7 +134,7 @@ static void expect_after(struct world *w, enum gossip_learner_change change, boo
 
 static void the_state_of_an_optimiser_at_every_event(void **state)
 {
-    static const enum train_optimizer_kind kinds[] = {TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION};
+    static const enum train_optimizer_kind kinds[] = {TRAIN_SGD, TRAIN_ADAMW, TRAIN_LION, TRAIN_MUON};
 
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

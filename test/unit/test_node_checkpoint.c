@@ -40,6 +40,11 @@ static void lion_continues_bit_for_bit(void **state)
     goes_on(*state, TRAIN_LION);
 }
 
+static void muon_continues_bit_for_bit(void **state)
+{
+    goes_on(*state, TRAIN_MUON);
+}
+
 static void outer_momentum_may_be_switched_off_and_on(void **state)
 {
     struct world *world = *state;
@@ -207,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sgd_continues_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(adamw_continues_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(lion_continues_bit_for_bit, world_set_up, world_tear_down),
+        cmocka_unit_test_setup_teardown(muon_continues_bit_for_bit, world_set_up, world_tear_down),
         cmocka_unit_test_setup_teardown(outer_momentum_may_be_switched_off_and_on, world_set_up,
                                         world_tear_down),
         cmocka_unit_test_setup_teardown(a_model_that_is_not_finite_is_never_written, world_set_up,

@@ -46,8 +46,18 @@ static const struct train_options lion = {.optimizer = TRAIN_LION,
                                           .steps = 100,
                                           .batch = 7,
                                           .seed = 3};
-static const struct train_options *const optimisers[] = {&sgd, &momentum, &adamw, &lion};
-#define OPTIMISERS (sizeof optimisers / sizeof *optimisers)
+static const struct train_options muon = {.optimizer = TRAIN_MUON,
+                                          .rate = 0.01,
+                                          .weight_decay = 0.01,
+                                          .beta1 = 0.9,
+                                          .beta2 = 0.999,
+                                          .epsilon = 1e-8,
+                                          .steps = 100,
+                                          .batch = 7,
+                                          .seed = 3};
+static const struct train_options *const optimisers[] = {&sgd, &momentum, &adamw, &lion, &muon};
+#define OPTIMISERS  (sizeof optimisers / sizeof *optimisers)
+#define ELEMENTWISE (OPTIMISERS - 1) // the first ones, whose step of an element needs no other element
 
 // One data set, one model, one trainer.
 struct setup {
@@ -92,16 +102,17 @@ static inline struct train_trainer *make_trainer(const struct setup *s, const st
     return trainer;
 }
 
-// The trainer borrows s->data: *s must not move.
+// The model for Muon has a hidden matrix. The trainer borrows s->data: *s must not move.
 static inline void open_setup(struct setup *s, struct train_dataset data, size_t hidden,
                               const struct train_options *options)
 {
     *s = (struct setup){.data = data};
-    const struct train_model_spec spec = {.kind = hidden > 0 ? TRAIN_MLP : TRAIN_SOFTMAX,
+    const size_t layers = options->optimizer == TRAIN_MUON ? 2 : hidden > 0;
+    const struct train_model_spec spec = {.kind = layers > 0 ? TRAIN_MLP : TRAIN_SOFTMAX,
                                           .inputs = data.features,
                                           .classes = data.classes,
-                                          .hidden = {hidden},
-                                          .n_hidden = hidden > 0};
+                                          .hidden = {hidden > 0 ? hidden : 9, 7},
+                                          .n_hidden = layers};
     struct base_reason why;
     if (train_model_create(&spec, kernels, 32, &s->model, &why)) {
         fail_msg("%s", why.text);
@@ -121,7 +132,7 @@ static inline void close_setup(struct setup *s)
     free(s->data.labels);
 }
 
-static double run(struct train_trainer *trainer, size_t steps)
+static inline double run(struct train_trainer *trainer, size_t steps)
 {
     struct kernels_loss loss = {0};
     size_t rows = 1;
@@ -131,13 +142,13 @@ static double run(struct train_trainer *trainer, size_t steps)
     return loss.loss_sum / (double)rows;
 }
 
-static void assert_same_model(struct train_trainer *a, struct train_trainer *b, size_t count)
+static inline void assert_same_model(struct train_trainer *a, struct train_trainer *b, size_t count)
 {
     assert_memory_equal(train_trainer_model(a), train_trainer_model(b), count * sizeof(float));
 }
 
 // As a checkpoint does: model, state vectors and cursor into a new trainer.
-static struct train_trainer *restored(const struct setup *s, const struct train_options *options)
+static inline struct train_trainer *restored(const struct setup *s, const struct train_options *options)
 {
     struct train_trainer *copy = make_trainer(s, options);
     struct train_state_vector from[4], to[4];
