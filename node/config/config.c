@@ -116,6 +116,9 @@ static const struct node_key keys[] = {
     TEXT("cluster.allow_file", cluster.allow_file, "",
          "File with the ids of the nodes that may take part, one per line. Read again on SIGHUP. Empty: "
          "every node that has the secret."),
+    TEXT("cluster.operator", cluster.operator_id, "",
+         "Id of the identity that may remove members on all nodes at once ('p2pml set cluster.removed'). The "
+         "same on every node; keep its file off the nodes. Empty: nobody can."),
     CHOICE("cluster.profile", cluster.profile, "lan", "lan|wan|local",
            "How fast failures are detected. lan: a silent host is dead after about 7 s. wan: for slow and "
            "lossy links, about 20 s. local: many nodes on one host, about 5 s. A killed process is detected "

@@ -65,6 +65,7 @@ struct node_config {
         char *name;
         char *secret_file; // "" : none
         char *allow_file;  // "" : none
+        char *operator_id; // "" : none
         int profile;       // enum gossip_member_profile: lan|wan|local
         int partition;     // enum node_partition_mode
     } cluster;

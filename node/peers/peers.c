@@ -191,6 +191,14 @@ bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uin
     return !node_link_give(link->link, bytes, count);
 }
 
+void node_peers_send_all(struct node_peers *peers, const uint8_t *bytes, size_t count)
+{
+    struct peer_link *link;
+    LIST_FOREACH(link, &peers->links, others)
+        if (link->active)
+            (void)!node_link_send(link->link, bytes, count); // without memory it hears of it from another one
+}
+
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count)
 {
