@@ -72,13 +72,25 @@ static bool note(struct gossip_links *links, uint64_t key, unsigned spared)
 
 // -- who is new
 
-static bool is_proven(const struct gossip_links *links, const struct gossip_id *id)
+static bool is_in(const uint64_t *ring, size_t written, size_t capacity, uint64_t key)
 {
-    const uint64_t key = key_of_id(links, id);
-    for (size_t i = 0; links->proven && i < base_min(links->n_proven, GOSSIP_LINKS_PROVEN); i++)
-        if (links->proven[i] == key)
+    for (size_t i = 0; ring && i < base_min(written, capacity); i++)
+        if (ring[i] == key)
             return true;
     return false;
+}
+
+static void put(uint64_t **ring, size_t *written, size_t capacity, uint64_t key)
+{
+    if (!*ring)
+        *ring = calloc(capacity, sizeof **ring);
+    if (*ring)
+        (*ring)[(*written)++ % capacity] = key;
+}
+
+static bool is_proven(const struct gossip_links *links, const struct gossip_id *id)
+{
+    return is_in(links->proven, links->n_proven, GOSSIP_LINKS_PROVEN, key_of_id(links, id));
 }
 
 static bool has_lasted(const struct gossip_links *links, const struct link *link)
@@ -92,10 +104,7 @@ void ban_link_ends(struct gossip_links *links, const struct link *link)
     BASE_ASSERT(link->peer);
     if (!has_lasted(links, link) || is_proven(links, &link->peer->id))
         return;
-    if (!links->proven)
-        links->proven = calloc(GOSSIP_LINKS_PROVEN, sizeof *links->proven);
-    if (links->proven)
-        links->proven[links->n_proven++ % GOSSIP_LINKS_PROVEN] = key_of_id(links, &link->peer->id);
+    put(&links->proven, &links->n_proven, GOSSIP_LINKS_PROVEN, key_of_id(links, &link->peer->id));
 }
 
 static bool is_new(const struct gossip_links *links, const struct link *link)
@@ -133,4 +142,24 @@ bool ban_holds(const struct gossip_links *links, const struct link *link)
         return false;
     const struct ban *ban = find(links, key_of_host(links, link->host));
     return ban && ban->until_ns > links->now_ns && is_new(links, link);
+}
+
+// -- the rate of new identities
+
+// Each takes its part of a minute, and that much time gives it back.
+bool ban_lets_in(struct gossip_links *links, const struct link *link)
+{
+    const uint64_t key = key_of_id(links, &link->peer->id), rate = links->options.join_rate;
+    if (rate == 0 || link->caller || link->peer->active ||
+        is_in(links->came, links->n_came, GOSSIP_LINKS_CAME, key) || is_proven(links, &link->peer->id))
+        return true;
+    const uint64_t part_ns = GOSSIP_LINKS_JOIN_NS / rate,
+                   back_ns = base_min(links->spent_ns, links_after(links->now_ns, links->spent_at_ns));
+    links->spent_ns -= back_ns;
+    links->spent_at_ns = links->now_ns;
+    if (links->spent_ns + part_ns > GOSSIP_LINKS_JOIN_NS)
+        return false;
+    links->spent_ns += part_ns;
+    put(&links->came, &links->n_came, GOSSIP_LINKS_CAME, key);
+    return true;
 }

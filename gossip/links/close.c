@@ -23,6 +23,10 @@ static const struct {
          "refused for a while after what was sent",
          "it refuses this node for a while: this node, or new ones at its address, have sent what breaks the "
          "protocol, or numbers far larger than those of the model there"},
+    [GOSSIP_CLOSE_CROWD] =
+        {"more new nodes have called in a minute than cluster.join_rate lets in; it may come again",
+         "too many new nodes at once",
+         "more new nodes have called it in a minute than its cluster.join_rate lets in"},
     [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
                                          "duplicate identity at ",
                                          "it has a link to another process with the id of this node"},

@@ -56,6 +56,7 @@ void gossip_links_destroy(struct gossip_links *links)
     free(links->reached);
     free(links->bans);
     free(links->proven);
+    free(links->came);
     free(links->action);
     free(links->entry);
     free(links);

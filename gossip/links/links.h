@@ -51,6 +51,7 @@
 #define GOSSIP_LINKS_RELAYED   64u   // relayed connections that are accepted and not active
 #define GOSSIP_LINKS_BANS      1024u // identities and hosts against which there is evidence
 #define GOSSIP_LINKS_PROVEN    1024u // identities whose link has lasted
+#define GOSSIP_LINKS_CAME      2048u // identities that were let in; the oldest is new again
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
 #define GOSSIP_LINKS_CALL_NS       5000000000ull  // connection and handshake of a call by this node
@@ -104,6 +105,7 @@
 #define GOSSIP_LINKS_BAN_FORGET_NS 600000000000ull
 #define GOSSIP_LINKS_BAN_SPARED    2u
 #define GOSSIP_LINKS_PROVEN_NS     60000000000ull
+#define GOSSIP_LINKS_JOIN_NS       60000000000ull // the time of join_rate
 
 struct gossip_links;
 
@@ -115,8 +117,9 @@ struct gossip_links_options {
     size_t entries;                        // of the peer list
     bool callers_look; // a node looks at a member that it has called itself, too: then each of the two learns
                        // whether it can be called. Without routers between them one look is enough
-    uint64_t call_ns;  // replaces GOSSIP_LINKS_CALL_NS; 0: the default
-    uint64_t salt;     // of the table of ids, which strangers choose
+    uint64_t join_rate; // new identities that are let in a minute; 0: any number
+    uint64_t call_ns;   // replaces GOSSIP_LINKS_CALL_NS; 0: the default
+    uint64_t salt;      // of the table of ids, which strangers choose
     uint64_t now_ns;
 };
 
@@ -138,6 +141,7 @@ enum gossip_close {
     GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_IMPLAUSIBLE,        // the numbers of the two models are too far apart; found by the exchange
     GOSSIP_CLOSE_BANNED,             // there is fresh evidence against its other end, or against its host
+    GOSSIP_CLOSE_CROWD,              // more new identities have come than join_rate allows
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // the two cannot train together

@@ -109,7 +109,10 @@ struct gossip_links {
     struct ban *bans; // [GOSSIP_LINKS_BANS]; NULL: none yet
     uint64_t *proven; // [GOSSIP_LINKS_PROVEN] fingerprints as a ring; NULL: none yet
     size_t n_proven;
-    bool late;               // the TIMER of this step came late
+    uint64_t *came; // [GOSSIP_LINKS_CAME] in the same way: they were let in
+    size_t n_came;
+    uint64_t spent_ns, spent_at_ns; // of GOSSIP_LINKS_JOIN_NS, by new identities; as of then
+    bool late;                      // the TIMER of this step came late
     unsigned told_duplicate; // answers in a row that a peer has a link to another process with this identity
     uint64_t duplicate_ns;   // when the first of them came
     struct queued *action;   // a ring
@@ -168,6 +171,7 @@ struct gossip_links_target call_look_target(const struct peer *peer);
 // ban.c
 void ban_note(struct gossip_links *links, const struct link *link);        // its peer has brought evidence
 void ban_link_ends(struct gossip_links *links, const struct link *link);   // an identity may be proven now
+bool ban_lets_in(struct gossip_links *links, const struct link *link);     // join_rate allows it; counts it
 bool ban_holds(const struct gossip_links *links, const struct link *link); // its peer has to wait
 uint64_t ban_ends(const struct gossip_links *links, const struct gossip_id *id); // 0: it is not banned
 

@@ -423,6 +423,8 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
         pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
     else if (ban_holds(links, link))
         pair_close(links, link, GOSSIP_CLOSE_BANNED);
+    else if (!ban_lets_in(links, link))
+        pair_close(links, link, GOSSIP_CLOSE_CROWD);
     else if (!decides(links, &peer->id))
         act(links, GOSSIP_LINKS_GREET, link);
 }

@@ -103,6 +103,7 @@ static enum base_error make_rules(struct node_peers *peers)
                                                  .greeting = o->greeting,
                                                  .allow = o->allow,
                                                  .entries = o->config->peers.count,
+                                                 .join_rate = o->config->cluster.join_rate,
                                                  .callers_look = true,
                                                  .salt = peers->salt,
                                                  .now_ns = node_clock_ns()};

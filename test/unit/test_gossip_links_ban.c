@@ -278,6 +278,73 @@ static void fresh_liars_do_not_displace_the_memory_of_an_old_one(void **state)
     assert_int_equal(kept_out_ns(HOUSE, LIARS), GOSSIP_LINKS_BAN_MAX_NS);
 }
 
+// -- the rate of new identities
+
+static void begin_with_rate(uint64_t join_rate)
+{
+    const struct gossip_links_options options = {
+        .self = id(SELF), .greeting = &w.greeting, .join_rate = join_rate, .entries = 1, .now_ns = w.now_ns};
+    end(NULL);
+    assert_int_equal(gossip_links_create(&options, &w.links), BASE_OK);
+}
+
+static bool comes(unsigned number)
+{
+    const uint64_t link = gossip_links_accept(w.links, w.now_ns, 1000 + number, false, NULL);
+    struct gossip_id its = id(HIGH);
+    its.bytes[1] = (uint8_t)(number & 255);
+    its.bytes[2] = (uint8_t)(number >> 8);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = its);
+    const struct gossip_links_action *close = find(GOSSIP_LINKS_CLOSE);
+    const bool in = !close;
+    if (close)
+        assert_int_equal(close->why, GOSSIP_CLOSE_CROWD);
+    SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_OTHER);
+    return in;
+}
+
+static void a_cluster_that_starts_at_once_twice_is_not_slowed(void **state)
+{
+    (void)state;
+    begin_with_rate(2048); // the default of cluster.join_rate
+    for (unsigned start = 0; start < 2; start++)
+        for (unsigned calls = 0; calls < 3; calls++)
+            for (unsigned i = 0; i < 1024; i++)
+                assert_true(comes(1024 * start + i));
+    assert_false(comes(2048));
+}
+
+static void new_identities_beyond_the_rate_wait_for_their_turn(void **state)
+{
+    (void)state;
+    begin_with_rate(2);
+    assert_true(comes(1) && comes(2));
+    assert_false(comes(3));
+    assert_true(comes(1)); // it is not new any more
+    w.now_ns += 29 * S;
+    assert_false(comes(3));
+    w.now_ns += S;
+    assert_true(comes(3));
+    assert_false(comes(4));
+    w.now_ns += 1000 * S; // no more than a minute is saved up
+    assert_true(comes(4) && comes(5));
+    assert_false(comes(6));
+    begin_with_rate(0);
+    for (unsigned i = 0; i < 5000; i++)
+        assert_true(comes(i));
+}
+
+static void whom_this_node_calls_does_not_count(void **state)
+{
+    (void)state;
+    begin_with_rate(1);
+    assert_true(comes(1));
+    SAY(GOSSIP_LINKS_START);
+    const uint64_t link = call_of_entry(0, 1);
+    SAY(GOSSIP_LINKS_AUTHENTICATED, .protocol = GOSSIP_PROTOCOL, .link = link, .peer = id(HIGHER));
+    assert_null(find(GOSSIP_LINKS_CLOSE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +367,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(whoever_had_a_link_for_a_minute_is_not_new, begin, end),
         cmocka_unit_test_setup_teardown(evidence_against_old_members_does_not_ban_their_host, begin, end),
         cmocka_unit_test_setup_teardown(a_listed_peer_is_called_whoever_shares_its_host, begin, end),
+        cmocka_unit_test_setup_teardown(a_cluster_that_starts_at_once_twice_is_not_slowed, begin, end),
+        cmocka_unit_test_setup_teardown(new_identities_beyond_the_rate_wait_for_their_turn, begin, end),
+        cmocka_unit_test_setup_teardown(whom_this_node_calls_does_not_count, begin, end),
         cmocka_unit_test_setup_teardown(fresh_liars_do_not_displace_the_memory_of_an_old_one, begin, end),
     };
 

@@ -62,7 +62,7 @@ static void only_the_operator_of_this_cluster_can_sign(void **state)
     (void)state;
     assert_int_equal(read_by("p2pml", &w.by.id), BASE_OK);
     assert_int_equal(read_by("p2pml", &w.other.id), BASE_EAUTH);
-    assert_int_equal(read_by("another", &w.by.id), BASE_EAUTH);
+    assert_int_equal(read_by("p2pmL", &w.by.id), BASE_EAUTH);
     for (size_t i = 0; i < w.count; i++) {
         w.bytes[i] ^= 1;
         assert_int_not_equal(read_by("p2pml", &w.by.id), BASE_OK);
