@@ -108,7 +108,7 @@ result alone release
 begin fuzz fuzz -j"$cores" -L '^fuzz$'
 first=()
 # A node has the same threads whatever it trains and whatever watches it, and the same memory whoever its peers are.
-memory='^e2e\.(corpus|data|deploy|doctor|engines|interop|methods|model|monitoring|refusal|statistics|strangers|text|training|walk|wrong_data)$'
+memory='^e2e\.(bans|corpus|data|deploy|doctor|engines|interop|methods|model|monitoring|refusal|removal|statistics|strangers|text|training|walk|wrong_data)$'
 threads='^e2e\.(behind_nat|collect|embedding|families|fetch|meaning|membership|merge|names|paths|port_mapping|relay|rotation|run|set|signals|sparse|top|topology|trainer|upgrade|why)$'
 [ "${1:-}" != --all ] || { memory='^e2e\.(data|deploy|engines|methods|model|strangers|text|training)$' threads='^$'; }
 run asan -E "^lint\.|$threads|$timed|$outside"

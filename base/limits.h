@@ -28,6 +28,7 @@
 
 #define LIMIT_RECORD_BYTES         65535u // one sealed record on a stream, tag included (Noise section 3)
 #define LIMIT_SECRETS              4u     // of one cluster: lines of cluster.secret_file
+#define LIMIT_REMOVED              64u    // members that the operator of a cluster has removed
 #define LIMIT_HANDSHAKE_BYTES      256u   // one handshake message: all that an unknown peer may send
 #define LIMIT_HANDSHAKE_NS         3000000000ull // time that an unknown peer has for the handshake
 #define LIMIT_HALF_OPEN            64u           // accepted connections that are not in use yet

@@ -23,6 +23,7 @@ struct node_loop_options {
     const char *name;                      // node.name, or the beginning of the id
     struct gossip_secrets *secrets;        // reloaded on SIGHUP, as is
     struct gossip_allow_list *allow;       // NULL: any node with the secret
+    const struct gossip_id *remover;       // the operator, who may remove members; NULL: nobody
     struct gossip_greeting greeting;       // ours, complete
     size_t message_limit;                  // largest message of a peer, from the model's schema
     struct node_mailbox *inbox;            // to the loop

@@ -118,7 +118,7 @@ enum base_error node_loop_bind(const struct node_loop_options *options, struct n
     enum base_error error = node_address_parse(config->node.listen, host, &port, why);
     if (error)
         return base_fail_context(why, error, "node.listen");
-    bool open = !config->cluster.secret_file[0] && !options->allow;
+    bool open = !config->cluster.secret_file[0] && !config->cluster.allow_file[0];
     if (open && !node_address_is_loopback(host))
         return fail_open_bind(config, why);
     error = bind_next(config, "node.listen", config->node.listen, bind_listen, &bound, why);

@@ -51,6 +51,7 @@ static void take_link_event(struct node_loop *loop, const struct node_peers_even
     switch (event->kind) {
     case NODE_PEERS_UP:
         node_loop_post_peer(loop, NODE_MESSAGE_LINK_UP, &event->peer);
+        node_loop_tell_removed(loop, &event->peer);
         break;
     case NODE_PEERS_DOWN:
         node_loop_post_peer(loop, NODE_MESSAGE_LINK_DOWN, &event->peer);
@@ -61,6 +62,9 @@ static void take_link_event(struct node_loop *loop, const struct node_peers_even
     case NODE_PEERS_STATISTICS:
         if (node_loop_statistics_heard(loop, &event->peer, &event->message->as.statistics))
             node_loop_consider(loop);
+        break;
+    case NODE_PEERS_REMOVED:
+        node_loop_removed_heard(loop, &event->peer, &event->message->as.removed);
         break;
     case NODE_PEERS_CONFLICT:
         take_conflict(loop, event->address);
@@ -175,7 +179,7 @@ static void reload_allow_list(struct node_loop *loop)
 {
     struct base_reason why;
     struct gossip_allow_list fresh = {0};
-    if (!loop->options.allow) {
+    if (!loop->options.config->cluster.allow_file[0]) {
         if (loop->options.config->node.fault_file[0] != 0 ||
             loop->options.config->cluster.secret_file[0] != 0)
             return;
@@ -184,11 +188,12 @@ static void reload_allow_list(struct node_loop *loop)
             "SIGHUP: neither cluster.allow_file nor cluster.secret_file is configured, nothing to reload");
         return;
     }
-    BASE_ASSERT(loop->options.config->cluster.allow_file[0]); // the list came from there
+    BASE_ASSERT(loop->options.allow); // made of this file
     if (gossip_allow_list_load(loop->options.config->cluster.allow_file, &fresh, &why)) {
         base_log(BASE_LOG_ERROR, "reload", "the allow-list stays as it was: %s", why.text);
         return;
     }
+    fresh.removed = loop->options.allow->removed;
     gossip_allow_list_destroy(loop->options.allow);
     *loop->options.allow = fresh;
     base_log(BASE_LOG_INFO, "reload", "the allow-list has %zu ids now", fresh.count);

@@ -114,6 +114,19 @@ void node_loop_warn_of_duplicate_shard(struct node_loop *loop, const struct goss
 // Keeps the greeting's `shard` true: called when members have changed.
 void node_loop_tell_joining(struct node_loop *loop);
 
+// loop_removed.c
+void node_loop_tell_removed(struct node_loop *loop, const struct gossip_id *peer); // a link is in use now
+void node_loop_removed_heard(struct node_loop *loop, const struct gossip_id *peer,
+                             const struct gossip_removed_message *message);
+enum node_removed_answer {
+    NODE_REMOVED_TAKEN,
+    NODE_REMOVED_NO_OPERATOR,
+    NODE_REMOVED_NOT_SIGNED, // by the operator, for this cluster
+    NODE_REMOVED_OLD,        // this node has a list with a higher number
+};
+// A signed list as hex digits: from now on all nodes refuse its ids.
+enum node_removed_answer node_loop_remove(struct node_loop *loop, const char *hex);
+
 // loop_set.c
 void node_loop_make_token(struct node_loop *loop); // a fresh one, into node.dir
 // A POST of "key=value"; `owner` is the loop.

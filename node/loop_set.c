@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define REMOVED "cluster.removed=" // and the signed list
+
 // -- the token
 
 void node_loop_make_token(struct node_loop *loop)
@@ -96,6 +98,26 @@ static void tell_answer(const struct node_loop *loop, enum gossip_setting_kind k
     }
 }
 
+static void remove_members(struct node_loop *loop, const char *list, struct node_http_answer *answer)
+{
+    switch (node_loop_remove(loop, list)) {
+    case NODE_REMOVED_TAKEN:
+        tell(answer, 200, "cluster.removed: %zu ids, on all nodes\n", loop->options.allow->removed.count);
+        break;
+    case NODE_REMOVED_NO_OPERATOR:
+        tell(answer, 409, "cluster.operator is not set here, so nobody can remove members\n");
+        break;
+    case NODE_REMOVED_NOT_SIGNED:
+        tell(answer, 409, "the list is not signed by cluster.operator for cluster '%s'\n",
+             loop->options.config->cluster.name);
+        break;
+    case NODE_REMOVED_OLD:
+        tell(answer, 409, "this node has a list with a number at least as high, %" PRIu64 "\n",
+             loop->options.allow->removed.number);
+        break;
+    }
+}
+
 void node_loop_set(void *owner, const char *token, const char *assignment, struct node_http_answer *answer)
 {
     struct node_loop *loop = owner;
@@ -104,6 +126,8 @@ void node_loop_set(void *owner, const char *token, const char *assignment, struc
     answer->type = "text/plain; charset=utf-8";
     if (!is_token(loop, token))
         tell(answer, 401, "the token is not the one in %s/token\n", loop->options.config->node.dir);
+    else if (strncmp(assignment, REMOVED, strlen(REMOVED)) == 0)
+        remove_members(loop, assignment + strlen(REMOVED), answer);
     else if (node_change_parse(assignment, &event.setting_kind, &event.value, &why))
         tell(answer, 400, "%s\n", why.text);
     else if (loop->options.program)

@@ -11,6 +11,7 @@
 #include "node/store/checkpoint_files.h"
 #include "node/store/model_file.h"
 #include "node/store/place.h"
+#include "node/store/removed.h"
 #include "topology/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -89,19 +90,37 @@ static enum base_error take_identity(struct node_setup *s, struct base_reason *w
     return BASE_OK;
 }
 
+static enum base_error take_operator(struct node_setup *s, struct base_reason *why)
+{
+    const char *hex = s->config->cluster.operator_id;
+    if (!hex[0])
+        return BASE_OK;
+    if (gossip_id_parse(hex, &s->remover))
+        return base_fail(
+            why, BASE_EFORMAT,
+            "cluster.operator: found \"%.80s\", expected an id of 64 hex digits: that of the identity "
+            "that may remove members ('p2pml keygen --identity FILE' makes one and prints its id)",
+            hex);
+    s->allow.all = !s->has_allow;
+    s->has_allow = s->has_remover = true;
+    const enum base_error error =
+        node_removed_read(s->config->node.dir, s->config->cluster.name, &s->remover, &s->allow.removed, why);
+    return error ? base_fail_context(why, error, "the list of removed members") : BASE_OK;
+}
+
 static enum base_error take_secrets(struct node_setup *s, struct base_reason *why)
 {
     BASE_ASSERT(!s->has_allow);
     enum base_error error = gossip_secrets_load(s->config->cluster.secret_file, &s->secrets, why);
     if (error)
         return base_fail_context(why, error, "cluster.secret_file");
-    if (!s->config->cluster.allow_file[0])
-        return BASE_OK;
-    error = gossip_allow_list_load(s->config->cluster.allow_file, &s->allow, why);
-    if (error)
-        return base_fail_context(why, error, "cluster.allow_file");
-    s->has_allow = true;
-    return BASE_OK;
+    if (s->config->cluster.allow_file[0]) {
+        error = gossip_allow_list_load(s->config->cluster.allow_file, &s->allow, why);
+        if (error)
+            return base_fail_context(why, error, "cluster.allow_file");
+        s->has_allow = true;
+    }
+    return take_operator(s, why);
 }
 
 static enum base_error take_graph(struct node_setup *s, struct base_reason *why)

@@ -33,8 +33,9 @@ struct node_setup {
     struct gossip_secrets secrets;
     struct topology_graph *graph; // of topology.file, or NULL
     struct topology_options topology;
-    bool has_allow;
+    bool has_allow, has_remover;
     struct gossip_allow_list allow;
+    struct gossip_id remover;      // cluster.operator
     const struct kernels *kernels; // of the model
     struct train_dataset train, test;
     struct node_scaling *scaling;  // computed from the examples of all nodes, or NULL

@@ -54,6 +54,7 @@ static enum base_error open_loop(struct node_threads *t, struct base_reason *why
                                         .secrets = &t->options.setup->secrets,
                                         .name = s->name,
                                         .allow = s->has_allow ? &t->options.setup->allow : NULL,
+                                        .remover = s->has_remover ? &s->remover : NULL,
                                         .greeting = s->greeting,
                                         .message_limit = s->message_limit,
                                         .starts = s->starts,

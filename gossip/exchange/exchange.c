@@ -69,6 +69,7 @@ static enum base_error on_message(struct gossip_exchange *exchange, const struct
     case GOSSIP_STATISTICS:
     case GOSSIP_MERGE:
     case GOSSIP_RELAY:
+    case GOSSIP_REMOVED:
         break;
     }
     return BASE_EFORMAT;

@@ -116,9 +116,25 @@ void call_hurry(struct gossip_links *links, struct call *call)
         wait_until(links, call, due_ns);
 }
 
+// Nobody misses a link that this node refuses.
+static void wait_for_ban(struct gossip_links *links, const struct gossip_links_target *target,
+                         struct call *call, uint64_t ends_ns)
+{
+    struct peer *peer = links_peer(links, &target->peer);
+    BASE_ASSERT(!is_entry(target) && ends_ns > links->now_ns);
+    peer->missing_ns = ends_ns;
+    become(links, target, call, CALL_PAUSED);
+    wait_until(links, call, ends_ns);
+}
+
 static void ask(struct gossip_links *links, const struct gossip_links_target *target, struct call *call)
 {
     BASE_ASSERT(links->started && !links->leaving);
+    const uint64_t banned_ns = is_entry(target) ? 0 : ban_ends(links, &target->peer);
+    if (banned_ns > 0) {
+        wait_for_ban(links, target, call, banned_ns);
+        return;
+    }
     call->looks = call->state == CALL_HELD;
     become(links, target, call, CALL_RESOLVING);
     wait_until(links, call, links->now_ns + GOSSIP_LINKS_RESOLVE_NS);

@@ -17,6 +17,16 @@ static const struct {
          "your numbers are far larger than those of my model",
          "it does not average the numbers of this node, which are far larger than those of its own model. The "
          "training of one of the two may have diverged: a smaller train.rate may help"},
+    [GOSSIP_CLOSE_BANNED] =
+        {"it has sent what no honest node sends, or several new nodes at its address have; it may come again, "
+         "after a pause that grows each time",
+         "refused for a while after what was sent",
+         "it refuses this node for a while: this node, or new ones at its address, have sent what breaks the "
+         "protocol, or numbers far larger than those of the model there"},
+    [GOSSIP_CLOSE_CROWD] =
+        {"more new nodes have called in a minute than cluster.join_rate lets in; it may come again",
+         "too many new nodes at once",
+         "more new nodes have called it in a minute than its cluster.join_rate lets in"},
     [GOSSIP_CLOSE_DUPLICATE_IDENTITY] = {"another process with this id has a link that works",
                                          "duplicate identity at ",
                                          "it has a link to another process with the id of this node"},

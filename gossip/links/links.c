@@ -54,6 +54,9 @@ void gossip_links_destroy(struct gossip_links *links)
     free(links->slot);
     free(links->bucket);
     free(links->reached);
+    free(links->bans);
+    free(links->proven);
+    free(links->came);
     free(links->action);
     free(links->entry);
     free(links);
@@ -328,6 +331,9 @@ static void on_link(struct gossip_links *links, struct link *link, const struct 
         break;
     case GOSSIP_LINKS_MESSAGE:
         pair_message(links, link);
+        break;
+    case GOSSIP_LINKS_BROKEN:
+        pair_broken(links, link);
         break;
     case GOSSIP_LINKS_ENDED:
         pair_ended(links, link, event->end);

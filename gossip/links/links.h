@@ -44,11 +44,14 @@
 #include <stdint.h>
 
 #define GOSSIP_LINKS_MAX       (2u * LIMIT_PEERS)
-#define GOSSIP_LINKS_CALLS     256u // members called at a time, besides those that are wanted
-#define GOSSIP_LINKS_PACKETS   64u  // waiting for a link; at the limit the oldest is dropped
-#define GOSSIP_LINKS_UNDECIDED 4u   // links of one id that wait to be taken
-#define GOSSIP_LINKS_LOOKS     8u   // looks at members under way
-#define GOSSIP_LINKS_RELAYED   64u  // relayed connections that are accepted and not active
+#define GOSSIP_LINKS_CALLS     256u  // members called at a time, besides those that are wanted
+#define GOSSIP_LINKS_PACKETS   64u   // waiting for a link; at the limit the oldest is dropped
+#define GOSSIP_LINKS_UNDECIDED 4u    // links of one id that wait to be taken
+#define GOSSIP_LINKS_LOOKS     8u    // looks at members under way
+#define GOSSIP_LINKS_RELAYED   64u   // relayed connections that are accepted and not active
+#define GOSSIP_LINKS_BANS      1024u // identities and hosts against which there is evidence
+#define GOSSIP_LINKS_PROVEN    1024u // identities whose link has lasted
+#define GOSSIP_LINKS_CAME      2048u // identities that were let in; the oldest is new again
 #define GOSSIP_NO_ENTRY        SIZE_MAX
 
 #define GOSSIP_LINKS_CALL_NS       5000000000ull  // connection and handshake of a call by this node
@@ -93,6 +96,17 @@
 #define GOSSIP_LINKS_DUPLICATES   3u
 #define GOSSIP_LINKS_DUPLICATE_NS 5000000000ull
 
+// After evidence against an identity it is refused, and not called: for 2 s, doubling to 5 min with each
+// further evidence, and forgotten 10 min after the latest refusal has ended. After evidence against more new
+// identities of one host than are spared, other new ones from there are refused, for times that grow in the
+// same way. New is who has had no link for a minute.
+#define GOSSIP_LINKS_BAN_MIN_NS    2000000000ull
+#define GOSSIP_LINKS_BAN_MAX_NS    300000000000ull
+#define GOSSIP_LINKS_BAN_FORGET_NS 600000000000ull
+#define GOSSIP_LINKS_BAN_SPARED    2u
+#define GOSSIP_LINKS_PROVEN_NS     60000000000ull
+#define GOSSIP_LINKS_JOIN_NS       60000000000ull // the time of join_rate
+
 struct gossip_links;
 
 struct gossip_links_options {
@@ -103,8 +117,9 @@ struct gossip_links_options {
     size_t entries;                        // of the peer list
     bool callers_look; // a node looks at a member that it has called itself, too: then each of the two learns
                        // whether it can be called. Without routers between them one look is enough
-    uint64_t call_ns;  // replaces GOSSIP_LINKS_CALL_NS; 0: the default
-    uint64_t salt;     // of the table of ids, which strangers choose
+    uint64_t join_rate; // new identities that are let in a minute; 0: any number
+    uint64_t call_ns;   // replaces GOSSIP_LINKS_CALL_NS; 0: the default
+    uint64_t salt;      // of the table of ids, which strangers choose
     uint64_t now_ns;
 };
 
@@ -125,6 +140,8 @@ enum gossip_close {
     GOSSIP_CLOSE_REPLACED,           // by a newer link
     GOSSIP_CLOSE_NO_GREETING,        // none in time
     GOSSIP_CLOSE_IMPLAUSIBLE,        // the numbers of the two models are too far apart; found by the exchange
+    GOSSIP_CLOSE_BANNED,             // there is fresh evidence against its other end, or against its host
+    GOSSIP_CLOSE_CROWD,              // more new identities have come than join_rate allows
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // the two cannot train together
@@ -179,6 +196,7 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_GREETING,      // `greeting` was heard on `link`
     GOSSIP_LINKS_BYE,           // `reason` was heard on `link`
     GOSSIP_LINKS_MESSAGE,       // any other message was heard on `link`: DELIVER follows if it is accepted
+    GOSSIP_LINKS_BROKEN,        // an authenticated message on `link` breaks the protocol: evidence
     GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, also after a CLOSE
     GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
     GOSSIP_LINKS_STUCK,  // what this node sends on `link` does not arrive, or is relayed and late (`on`), or
@@ -200,6 +218,7 @@ struct gossip_links_event {
     struct gossip_id peer;
     struct gossip_links_target target;
     bool alive, on;
+    uint64_t host; // AUTHENTICATED: of a direct call of this node, as for gossip_links_accept; 0: none
     uint16_t protocol;
     uint32_t relayed; // bit i: address i is a relay
     enum gossip_link_end end;
@@ -306,7 +325,7 @@ size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, s
 
 struct gossip_links_totals {
     size_t links, active, half_open, packets, calls; // now; calls: of members
-    uint64_t accepted, turned_away, called, activated, refused, evidence, duplicates; // since start
+    uint64_t accepted, turned_away, called, activated, refused, evidence, duplicates, bans; // since start
 };
 void gossip_links_totals(const struct gossip_links *links, struct gossip_links_totals *totals);
 

@@ -2,6 +2,7 @@
 //   links.c   the object, its events in, its actions out
 //   table.c   links by handle, peers by id, the queue of actions
 //   call.c    which peers to call and when: entries and members alike, and looks at members that have a link
+//   ban.c     evidence against others, and for how long it counts
 //   pair.c    one link per pair: proof, greetings, BYE, the end of a link
 //   packets.c packets that wait for a link
 #ifndef GOSSIP_LINKS_LINKS_PRIVATE_H
@@ -65,7 +66,7 @@ struct link {
     bool spared; // CANDIDATE: it has waited once more, because this process was suspended
     bool stuck;  // ACTIVE: what this node sends does not arrive
     struct gossip_links_target target; // of a call of this node
-    uint64_t host;                     // of an accepted connection
+    uint64_t host;                     // of a direct link, once it is known; 0: none
     struct peer *peer;                 // from AUTHENTICATED to ACTIVE, unless `self`
     uint64_t instance_id;              // of the process at the other end, once it has greeted
     uint64_t state_ns, used_ns;
@@ -105,7 +106,13 @@ struct gossip_links {
     struct entry *entry;
     uint64_t *reached; // [LINKS_REACHED] as a ring; NULL: none yet
     size_t n_reached;
-    bool late;               // the TIMER of this step came late
+    struct ban *bans; // [GOSSIP_LINKS_BANS]; NULL: none yet
+    uint64_t *proven; // [GOSSIP_LINKS_PROVEN] fingerprints as a ring; NULL: none yet
+    size_t n_proven;
+    uint64_t *came; // [GOSSIP_LINKS_CAME] in the same way: they were let in
+    size_t n_came;
+    uint64_t spent_ns, spent_at_ns; // of GOSSIP_LINKS_JOIN_NS, by new identities; as of then
+    bool late;                      // the TIMER of this step came late
     unsigned told_duplicate; // answers in a row that a peer has a link to another process with this identity
     uint64_t duplicate_ns;   // when the first of them came
     struct queued *action;   // a ring
@@ -161,6 +168,13 @@ bool call_wanted(const struct peer *peer); // wanted, or packets wait for it
 struct gossip_links_target call_member(const struct peer *peer);
 struct gossip_links_target call_look_target(const struct peer *peer);
 
+// ban.c
+void ban_note(struct gossip_links *links, const struct link *link);        // its peer has brought evidence
+void ban_link_ends(struct gossip_links *links, const struct link *link);   // an identity may be proven now
+bool ban_lets_in(struct gossip_links *links, const struct link *link);     // join_rate allows it; counts it
+bool ban_holds(const struct gossip_links *links, const struct link *link); // its peer has to wait
+uint64_t ban_ends(const struct gossip_links *links, const struct gossip_id *id); // 0: it is not banned
+
 // packets.c
 void packets_take(struct gossip_links *links, const struct gossip_links_event *event);
 void packets_send(struct gossip_links *links, const struct link *link); // that waited for it
@@ -173,6 +187,7 @@ void pair_authenticated(struct gossip_links *links, struct link *link,
 void pair_greeting(struct gossip_links *links, struct link *link, const struct gossip_greeting *theirs);
 void pair_bye(struct gossip_links *links, struct link *link, const char *reason);
 void pair_message(struct gossip_links *links, struct link *link);
+void pair_broken(struct gossip_links *links, struct link *link);
 void pair_ended(struct gossip_links *links, struct link *link, enum gossip_link_end end);
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why);
 void pair_timer(struct gossip_links *links, struct link *link);

@@ -226,13 +226,15 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
     struct peer *peer = link->peer;
     bool was_active = link->state == GOSSIP_LINK_ACTIVE;
     BASE_ASSERT(!was_active || peer->active == link);
+    if (peer)
+        ban_link_ends(links, link);
     if (was_active)
         deactivate(links, peer);
     call_ended(links, link, end, refused);
     if (!peer)
         return;
     detach(link);
-    struct link *next = was_active ? successor(peer) : NULL;
+    struct link *next = was_active && !ban_ends(links, &peer->id) ? successor(peer) : NULL;
     if (next) {
         activate(links, next);
     } else if (was_active) {
@@ -245,12 +247,26 @@ static void leave(struct gossip_links *links, struct link *link, enum gossip_lin
     links_peer_release(links, peer);
 }
 
+// No link of its peer stays, or takes the place of this one.
+static void ban(struct gossip_links *links, struct link *link)
+{
+    struct link *other, *next;
+    ban_note(links, link);
+    for (other = TAILQ_FIRST(&link->peer->links); other; other = next) {
+        next = TAILQ_NEXT(other, pair);
+        if (other != link)
+            pair_close(links, other, GOSSIP_CLOSE_BANNED);
+    }
+}
+
 void pair_close(struct gossip_links *links, struct link *link, enum gossip_close why)
 {
     BASE_ASSERT(link->state != GOSSIP_LINK_CLOSING);
     bool refused = gossip_close_is_refusal(why) || why == GOSSIP_CLOSE_REFUSED_THERE;
     bool broken = why == GOSSIP_CLOSE_BROKEN || why == GOSSIP_CLOSE_IMPLAUSIBLE;
     enum gossip_link_end end = broken ? GOSSIP_END_BROKEN : GOSSIP_END_OTHER;
+    if (broken && link->peer)
+        ban(links, link);
     struct gossip_links_action *action = say_close(links, link, why);
     size_t entry = link->caller ? link->target.entry : GOSSIP_NO_ENTRY;
     action->target = link->target;
@@ -389,6 +405,8 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
     link->peer = peer;
     peer->undecided++;
     peer->alive = event->alive;
+    if (link->caller && !link->relayed)
+        link->host = event->host;
     if (peer->active)
         links_due(links, pair_due(links, peer->active)); // it ends sooner if its peer is gone
     bool allowed = pair_allows(links, &peer->id);
@@ -403,6 +421,10 @@ void pair_authenticated(struct gossip_links *links, struct link *link, const str
         pair_close(links, link, GOSSIP_CLOSE_NOT_NEEDED);
     else if (!allowed)
         pair_close(links, link, GOSSIP_CLOSE_NOT_ALLOWED);
+    else if (ban_holds(links, link))
+        pair_close(links, link, GOSSIP_CLOSE_BANNED);
+    else if (!ban_lets_in(links, link))
+        pair_close(links, link, GOSSIP_CLOSE_CROWD);
     else if (!decides(links, &peer->id))
         act(links, GOSSIP_LINKS_GREET, link);
 }
@@ -514,6 +536,12 @@ void pair_message(struct gossip_links *links, struct link *link)
     } else if (link->state != GOSSIP_LINK_CLOSING) {
         pair_close(links, link, GOSSIP_CLOSE_BROKEN); // before the greeting
     }
+}
+
+void pair_broken(struct gossip_links *links, struct link *link)
+{
+    if (link->state != GOSSIP_LINK_CLOSING)
+        pair_close(links, link, GOSSIP_CLOSE_BROKEN);
 }
 
 // -- time

@@ -363,12 +363,18 @@ out:
     return error;
 }
 
-bool gossip_allow_list_has(const struct gossip_allow_list *list, const struct gossip_id *id)
+static bool is_among(const struct gossip_id *ids, size_t count, const struct gossip_id *id)
 {
-    for (size_t i = 0; i < list->count; i++)
-        if (gossip_id_compare(&list->ids[i], id) == 0)
+    for (size_t i = 0; i < count; i++)
+        if (gossip_id_compare(&ids[i], id) == 0)
             return true;
     return false;
+}
+
+bool gossip_allow_list_has(const struct gossip_allow_list *list, const struct gossip_id *id)
+{
+    return !is_among(list->removed.ids, list->removed.count, id) &&
+           (list->all || is_among(list->ids, list->count, id));
 }
 
 void gossip_allow_list_destroy(struct gossip_allow_list *list)

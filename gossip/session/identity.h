@@ -57,13 +57,24 @@ bool gossip_secrets_have(const struct gossip_secrets *secrets, const uint8_t psk
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_secret_create(const char *path, struct base_reason *why) BASE_CHECK;
 
-// The allow-list: one id (64 hex digits) per line, '#' comments. Errors name file and line.
+struct gossip_removed { // by the operator (removed.h)
+    uint64_t number;    // 0: no list
+    size_t count;
+    struct gossip_id ids[LIMIT_REMOVED]; // ascending
+    uint8_t signature[64];
+};
+
+// Who may take part. The allow-list: one id (64 hex digits) per line, '#' comments. Errors name file and
+// line.
 struct gossip_allow_list {
     struct gossip_id *ids;
     size_t count;
+    bool all; // there is no such list: every node with the secret
+    struct gossip_removed removed;
 };
 enum base_error gossip_allow_list_load(const char *path, struct gossip_allow_list *list,
                                        struct base_reason *why) BASE_CHECK;
+// False also for whoever is removed.
 bool gossip_allow_list_has(const struct gossip_allow_list *list, const struct gossip_id *id);
 void gossip_allow_list_destroy(struct gossip_allow_list *list);
 

@@ -20,6 +20,8 @@
             offsetof(struct gossip_message, as.member), most                                                 \
     }
 
+#define REMOVED_LEAST (8u + 64u) // of the list: its number and its signature
+
 _Static_assert(1 <= GOSSIP_PROTOCOL_LEAST && GOSSIP_PROTOCOL_LEAST <= GOSSIP_PROTOCOL &&
                    GOSSIP_PROTOCOL <= UINT16_MAX,
                "a range");
@@ -100,6 +102,10 @@ static const struct gossip_field relay[] = {
     PAYLOAD(relay.bytes, GOSSIP_RELAY_CHUNK),
 };
 
+static const struct gossip_field removed[] = {
+    PAYLOAD(removed.list, REMOVED_LEAST + LIMIT_REMOVED * GOSSIP_RELAY_ID_BYTES),
+};
+
 #define KIND(name, fields)                                                                                   \
     {                                                                                                        \
         name, fields, sizeof fields / sizeof *fields                                                         \
@@ -118,6 +124,7 @@ static const struct gossip_kind kinds[] = {
     [GOSSIP_STATISTICS] = KIND("statistics", statistics),
     [GOSSIP_MERGE] = KIND("merge", merge),
     [GOSSIP_RELAY] = KIND("relay", relay),
+    [GOSSIP_REMOVED] = KIND("removed", removed),
 };
 
 const struct gossip_kind *gossip_kind_of(enum gossip_message_kind kind)
@@ -191,6 +198,11 @@ static bool relay_valid(const struct gossip_relay_message *r)
     return false;
 }
 
+static bool removed_valid(const struct gossip_removed_message *r)
+{
+    return r->list_bytes >= REMOVED_LEAST && (r->list_bytes - REMOVED_LEAST) % GOSSIP_RELAY_ID_BYTES == 0;
+}
+
 bool gossip_message_valid(const struct gossip_message *message)
 {
     switch (message->kind) {
@@ -207,6 +219,8 @@ bool gossip_message_valid(const struct gossip_message *message)
         return merge_valid(&message->as.merge);
     case GOSSIP_RELAY:
         return relay_valid(&message->as.relay);
+    case GOSSIP_REMOVED:
+        return removed_valid(&message->as.removed);
     case GOSSIP_GREETING:
     case GOSSIP_HELLO:
     case GOSSIP_BUSY:

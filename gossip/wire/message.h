@@ -38,7 +38,8 @@ enum gossip_message_kind {
     GOSSIP_STATISTICS = 11, // statistics of some columns of the sender's examples (gossip/statistics)
     GOSSIP_MERGE = 12,      // how far the sender is with merging the final models (gossip/merge)
     GOSSIP_RELAY = 13,      // bytes of a stream between two members over a third (gossip/relay)
-    GOSSIP_LAST_KIND = GOSSIP_RELAY,
+    GOSSIP_REMOVED = 14,    // the operator's list of removed members (gossip/session/removed.h)
+    GOSSIP_LAST_KIND = GOSSIP_REMOVED,
 };
 
 #define GOSSIP_OWN_WORDS 2u
@@ -198,6 +199,11 @@ struct gossip_relay_message {
     uint32_t bytes_bytes; // OPEN, CALLED: GOSSIP_RELAY_ID_BYTES; DATA: 1..GOSSIP_RELAY_CHUNK; else 0
 };
 
+struct gossip_removed_message {
+    const uint8_t *list; // payload, borrowed
+    uint32_t list_bytes;
+};
+
 struct gossip_message {
     enum gossip_message_kind kind;
     union {
@@ -213,12 +219,13 @@ struct gossip_message {
         struct gossip_statistics_message statistics;
         struct gossip_merge_message merge;
         struct gossip_relay_message relay;
+        struct gossip_removed_message removed;
     } as;
 };
 
 // Writes the header only, at most LIMIT_MESSAGE_HEADER_BYTES; on the wire the payloads follow it: delta,
 // moment, news; for MEMBERS the packet, for SNAPSHOT_TELL the values, for STATISTICS the spreads, for MERGE
-// the keys, for RELAY the bytes.
+// the keys, for RELAY the bytes, for REMOVED the list.
 // BASE_ELIMIT: `capacity` is too small.
 enum base_error gossip_message_encode_header(const struct gossip_message *message, uint8_t *header,
                                              size_t capacity, size_t *header_bytes) BASE_CHECK;

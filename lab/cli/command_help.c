@@ -206,14 +206,20 @@ static const char about_collect[] =
 
 static const char about_set[] =
     "p2pml set KEY VALUE HOST:PORT [--dir DIR]\n"
+    "p2pml set cluster.removed ID[,ID...] HOST:PORT --key FILE [--cluster NAME] [--dir DIR]\n"
     "\n"
     "  KEY VALUE        train.rate or train.weight_decay, and a value as in a configuration\n"
+    "  ID               a node to be removed, as it prints its id at the start; none: nobody any more\n"
+    "  --key FILE       the identity whose id is cluster.operator on every node\n"
+    "  --cluster NAME   cluster.name; default: p2pml\n"
     "  HOST:PORT        address of the page of any node that trains (node.http)\n"
     "  --dir DIR        its node.dir, where its token is; not needed for a node on this host\n"
     "\n"
     "All nodes use the new value from one round on, which is about five seconds away: also those that are away\n"
     "then, that join later, or that are resumed. It stands above their configuration. Of two changes of a key\n"
     "the one for the later round counts. Only who may read node.dir can change a setting.\n"
+    "The removed are refused by all nodes at once: those that are away hear of it when they come back. The list\n"
+    "replaces the one before, so who is not in it any more may come again.\n"
     "Exit status: 0 done, 1 refused or no answer, 2 bad usage.\n";
 
 static const char about_why[] =

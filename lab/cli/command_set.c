@@ -1,4 +1,5 @@
 #include "base/limits.h"
+#include "gossip/session/removed.h"
 #include "lab/cli/command.h"
 #include "lab/experiment/options.h"
 #include "lab/top/set.h"
@@ -7,22 +8,74 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define REMOVED "cluster.removed"
 
 struct wanted {
-    const char *dir;
+    const char *dir, *key, *cluster;
 };
 
-static const struct lab_argument table[] = {LAB_ARGUMENT("dir", TEXT, dir)};
+static const struct lab_argument table[] = {LAB_ARGUMENT("dir", TEXT, dir), LAB_ARGUMENT("key", TEXT, key),
+                                            LAB_ARGUMENT("cluster", TEXT, cluster)};
 static const struct lab_arguments arguments = {"set", table, sizeof table / sizeof *table};
 
-static enum base_error perform(const struct wanted *wanted, char **argv, struct base_reason *why)
+static enum base_error change_of(char **argv, char **assignment, struct base_reason *why)
 {
     enum gossip_setting_kind kind;
     double value;
-    char *assignment = NULL, *answer = NULL;
-    if (asprintf(&assignment, "%s=%s", argv[0], argv[1]) < 0)
+    if (asprintf(assignment, "%s=%s", argv[0], argv[1]) < 0)
         return base_fail(why, BASE_ENOMEM, "out of memory");
-    enum base_error error = node_change_parse(assignment, &kind, &value, why);
+    return node_change_parse(*assignment, &kind, &value, why);
+}
+
+static enum base_error take_ids(const char *text, struct gossip_removed *list, struct base_reason *why)
+{
+    char id[GOSSIP_ID_HEX];
+    for (const char *at = text; *at; at += *at == ',') {
+        const size_t length = strcspn(at, ",");
+        snprintf(id, sizeof id, "%.*s", (int)length, at);
+        if (list->count == LIMIT_REMOVED)
+            return base_fail(why, BASE_ELIMIT, "found more than %u ids", LIMIT_REMOVED);
+        if (length != GOSSIP_ID_HEX - 1 || gossip_id_parse(id, &list->ids[list->count]))
+            return base_fail(why, BASE_EINVAL,
+                             "found \"%.*s\", expected ids of %d hex digits, separated by commas, or none",
+                             (int)(length < 80 ? length : 80), at, GOSSIP_ID_HEX - 1);
+        list->count++;
+        at += length;
+    }
+    return BASE_OK;
+}
+
+// The number is the time, so that a later list replaces an earlier one.
+static enum base_error removal_of(const struct wanted *wanted, const char *ids, char **assignment,
+                                  struct base_reason *why)
+{
+    struct gossip_identity by;
+    struct gossip_removed list = {.number = (uint64_t)time(NULL)};
+    char hex[GOSSIP_REMOVED_HEX];
+    enum base_error error = strcmp(ids, "none") == 0 ? BASE_OK : take_ids(ids, &list, why);
+    if (!error && !wanted->key)
+        error = base_fail(why, BASE_EINVAL, "%s needs --key FILE, the identity of the operator", REMOVED);
+    if (!error)
+        error = gossip_identity_load(wanted->key, &by, why);
+    if (error)
+        return error;
+    gossip_removed_sign(&list, wanted->cluster ? wanted->cluster : "p2pml", &by);
+    gossip_identity_wipe(&by);
+    gossip_removed_hex(&list, hex);
+    if (asprintf(assignment, "%s=%s", REMOVED, hex) < 0)
+        return base_fail(why, BASE_ENOMEM, "out of memory");
+    return BASE_OK;
+}
+
+static enum base_error perform(const struct wanted *wanted, char **argv, struct base_reason *why)
+{
+    char *assignment = NULL, *answer = NULL;
+    const bool removes = strcmp(argv[0], REMOVED) == 0;
+    enum base_error error =
+        removes ? removal_of(wanted, argv[1], &assignment, why) : change_of(argv, &assignment, why);
     if (!error)
         error = lab_set(argv[2], wanted->dir, assignment, &answer, why);
     if (!error)

@@ -126,6 +126,8 @@ static const struct {
     {"node.identity", "one is made for each node"},
     {"cluster.secret_file", "a secret is made for each run"},
     {"cluster.allow_file", "the nodes of a run know each other by a secret that is made for it"},
+    {"cluster.operator", "nobody removes nodes of a run"},
+    {"cluster.join_rate", "all nodes of a run may start at once"},
     {"peers", "each node receives the addresses of the first three, and finds the others through them"},
     {"data.shard", "node i trains on shard i"},
     {"data.shards", "there are as many as experiment.nodes"},

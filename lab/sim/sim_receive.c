@@ -24,7 +24,8 @@ static void take_message(struct sim_node *node, struct sim_link *link, const uin
 
     if (gossip_message_decode(bytes, count, &message)) {
         SIM_TELL(node, refused, node, link->peer);
-        sim_link_end(node, link, GOSSIP_END_BROKEN);
+        event.kind = GOSSIP_LINKS_BROKEN;
+        sim_link_tell(node, event);
         return;
     }
     if (message.kind == GOSSIP_GREETING) {

@@ -17,7 +17,7 @@ struct node_cluster;
 struct node_streams;
 
 enum node_cluster_event_kind {
-    NODE_CLUSTER_LINK,     // `link`: UP, DOWN, MESSAGE, STATISTICS, CONFLICT or SETTINGS
+    NODE_CLUSTER_LINK,     // `link`: UP, DOWN, MESSAGE, STATISTICS, REMOVED, CONFLICT or SETTINGS
     NODE_CLUSTER_MEMBER,   // `peer` has a new `state`
     NODE_CLUSTER_VIEW,     // `graph` is that of a new view; the owner releases it
     NODE_CLUSTER_LIFE,     // `life`: what the life of this node has decided

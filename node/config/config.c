@@ -116,6 +116,13 @@ static const struct node_key keys[] = {
     TEXT("cluster.allow_file", cluster.allow_file, "",
          "File with the ids of the nodes that may take part, one per line. Read again on SIGHUP. Empty: "
          "every node that has the secret."),
+    TEXT("cluster.operator", cluster.operator_id, "",
+         "Id of the identity that may remove members on all nodes at once ('p2pml set cluster.removed'). The "
+         "same on every node; keep its file off the nodes. Empty: nobody can."),
+    INTEGER(
+        "cluster.join_rate", cluster.join_rate, "2048", 0, 1000000,
+        "How many new identities this node lets in a minute: nodes that call it for the first time. As many at "
+        "once; the next ones wait. The default lets 1,024 nodes start at once, and again. 0: any number."),
     CHOICE("cluster.profile", cluster.profile, "lan", "lan|wan|local",
            "How fast failures are detected. lan: a silent host is dead after about 7 s. wan: for slow and "
            "lossy links, about 20 s. local: many nodes on one host, about 5 s. A killed process is detected "

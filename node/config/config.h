@@ -63,10 +63,12 @@ struct node_config {
     } node;
     struct { // cluster.*
         char *name;
-        char *secret_file; // "" : none
-        char *allow_file;  // "" : none
-        int profile;       // enum gossip_member_profile: lan|wan|local
-        int partition;     // enum node_partition_mode
+        char *secret_file;  // "" : none
+        char *allow_file;   // "" : none
+        char *operator_id;  // "" : none
+        uint64_t join_rate; // new identities that are let in a minute; 0: any number
+        int profile;        // enum gossip_member_profile: lan|wan|local
+        int partition;      // enum node_partition_mode
     } cluster;
     struct node_texts peers; // host:port
     struct {                 // model.*

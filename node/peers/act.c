@@ -37,6 +37,7 @@ static void deliver(struct peer_link *link, struct node_peers_event *event)
     event->message = peers->heard;
     event->kind = peers->heard->kind == GOSSIP_MEMBERS      ? NODE_PEERS_PACKET
                   : peers->heard->kind == GOSSIP_STATISTICS ? NODE_PEERS_STATISTICS
+                  : peers->heard->kind == GOSSIP_REMOVED    ? NODE_PEERS_REMOVED
                                                             : NODE_PEERS_MESSAGE;
     if (event->kind != NODE_PEERS_MESSAGE)
         return;

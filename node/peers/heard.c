@@ -1,4 +1,5 @@
 // Turns what the session of a link reports (authentication, messages, the end) into events for gossip/links.
+#include "base/hash.h"
 #include "node/config/compatibility.h"
 #include "node/peers/private.h"
 #include <stdio.h>
@@ -8,6 +9,17 @@
 static struct gossip_links_event about(const struct peer_link *link, enum gossip_links_event_kind kind)
 {
     return (struct gossip_links_event){.kind = kind, .link = link->handle};
+}
+
+// As the listener counts them; 0: not known.
+static uint64_t host_of(const struct peer_link *link)
+{
+    struct node_address theirs;
+    char host[NODE_ADDRESS_TEXT];
+    if (link->relayed || !node_link_peer_address(link->link, &theirs))
+        return 0;
+    node_listener_host(&theirs, host);
+    return base_hash_bytes(link->peers->salt, host, strlen(host));
 }
 
 static void on_answered(void *owner)
@@ -36,6 +48,7 @@ static void on_established(void *owner, const struct gossip_session_event *event
     }
     authenticated.peer = link->id;
     authenticated.protocol = event->protocol;
+    authenticated.host = host_of(link);
     authenticated.alive = gossip_membership_is_here(peers->options.membership, &link->id);
     node_peers_say_now(peers, authenticated);
 }
@@ -82,8 +95,9 @@ static void on_message(void *owner, uint8_t *bytes, size_t count)
     struct node_peers *peers = link->peers;
     struct gossip_message message;
     if (gossip_message_decode(bytes, count, &message)) {
-        node_link_close(link->link, BASE_EFORMAT, "a message that breaks the protocol");
         free(bytes);
+        snprintf(peers->broken, sizeof peers->broken, "a message that breaks the protocol");
+        node_peers_say_now(peers, about(link, GOSSIP_LINKS_BROKEN));
         return;
     }
     peers->options.ready(peers->options.owner);        // actions that still wait do not concern this message

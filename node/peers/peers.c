@@ -103,6 +103,7 @@ static enum base_error make_rules(struct node_peers *peers)
                                                  .greeting = o->greeting,
                                                  .allow = o->allow,
                                                  .entries = o->config->peers.count,
+                                                 .join_rate = o->config->cluster.join_rate,
                                                  .callers_look = true,
                                                  .salt = peers->salt,
                                                  .now_ns = node_clock_ns()};
@@ -189,6 +190,14 @@ bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uin
     }
     gossip_links_sent(peers->rules, link->handle, node_clock_ns());
     return !node_link_give(link->link, bytes, count);
+}
+
+void node_peers_send_all(struct node_peers *peers, const uint8_t *bytes, size_t count)
+{
+    struct peer_link *link;
+    LIST_FOREACH(link, &peers->links, others)
+        if (link->active)
+            (void)!node_link_send(link->link, bytes, count); // without memory it hears of it from another one
 }
 
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,

@@ -30,6 +30,7 @@ enum node_peers_event_kind {
                             // now the owner's
     NODE_PEERS_STATISTICS,  // `message` for the statistics of this node's examples
     NODE_PEERS_PACKET,      // `message` for membership
+    NODE_PEERS_REMOVED,     // `message`: a list of removed members
     NODE_PEERS_UNREACHABLE, // positive evidence about `peer`: its stream ended without a BYE, or nothing
                             // listens at any of its addresses
     NODE_PEERS_MISSING,     // the wanted link to `peer` has been missing for long: neither end can call the
@@ -98,6 +99,8 @@ bool node_peers_rest(struct node_peers *peers, struct node_peers_event *event);
 // Sends one plaintext message, which is malloc'ed and owned by this object from now on. Messages to one peer
 // keep their order. False when there is no link to this peer (any more).
 bool node_peers_send(struct node_peers *peers, const struct gossip_id *peer, uint8_t *bytes, size_t count);
+// A copy to every node that has a link in use.
+void node_peers_send_all(struct node_peers *peers, const uint8_t *bytes, size_t count);
 // A membership packet. Without a link the member is called, and the packet waits for some seconds.
 void node_peers_packet(struct node_peers *peers, const struct gossip_id *peer, const uint8_t *packet,
                        size_t count);

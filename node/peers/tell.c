@@ -174,13 +174,15 @@ static void tell_refused(struct peer_link *link, const char *reason)
         log_bounded(peers, BASE_LOG_ERROR, "refused_by_peer", "%s", peers->refusal);
 }
 
-// One of the two ends refuses the numbers of the other; both report it.
-static void tell_implausible(struct peer_link *link, const char *text)
+// One of the two ends refuses the other for a while; both report it.
+static void tell_pause(struct peer_link *link, enum gossip_close why, const char *text)
 {
+    const char *event = why == GOSSIP_CLOSE_IMPLAUSIBLE ? "implausible"
+                        : why == GOSSIP_CLOSE_BANNED    ? "banned"
+                                                        : "crowd";
     BASE_ASSERT(link->authenticated);
     if (!is_told(link->peers, &link->id, text))
-        log_bounded(link->peers, BASE_LOG_WARN, "implausible", "%s at %s: %s", link->name, link->address,
-                    text);
+        log_bounded(link->peers, BASE_LOG_WARN, event, "%s at %s: %s", link->name, link->address, text);
 }
 
 const char *node_peers_refusal(const struct node_peers *peers)
@@ -202,8 +204,8 @@ void peer_tell_close(struct peer_link *link, const struct gossip_links_action *a
         why = gossip_close_of(peers->heard->as.bye.reason);
         link->closing = gossip_close_heard(why);
     }
-    if (why == GOSSIP_CLOSE_IMPLAUSIBLE)
-        tell_implausible(link, link->closing);
+    if (why == GOSSIP_CLOSE_IMPLAUSIBLE || why == GOSSIP_CLOSE_BANNED || why == GOSSIP_CLOSE_CROWD)
+        tell_pause(link, why, link->closing);
     if (action->why == GOSSIP_CLOSE_BROKEN && peers->broken[0] && !peers->heard)
         link->closing = peers->broken;
     BASE_ASSERT(link->closing && link->closing[0]);

@@ -7,7 +7,7 @@ from array import array
 
 import record as rec
 import wire
-from exchange import FINISHED
+from exchange import DENSE, FINISHED
 from member import Member
 from noise import Identity
 from wire import Message
@@ -70,6 +70,21 @@ class Noise(Member):
         return array("f", (x + random.gauss(0, DENSE_NOISE) for x in self.model))
 
 
+class NotFinite(Member):
+    """Its blocks of a RESYNC are not finite."""
+
+    def packet_to_send(self, edge, packet):
+        packet["delta"] = b"\0\0\xc0\x7f" * (len(packet["delta"]) // 4) if packet["form"] == DENSE else packet["delta"]
+        return packet
+
+
+class Heavy(Member):
+    """Wants twice its part of the mean."""
+
+    def packet_to_send(self, edge, packet):
+        return {**packet, "weight": 2.0}
+
+
 class Stall(Member):
     """Reports a low clock that grows slowly, and answers probes, but no request."""
 
@@ -126,4 +141,4 @@ class HelloStorm(Member):
 
 KINDS = {"none": (), "freeride": (FreeRide,), "one-entry": (OneEntry,), "big": (Big,), "flip": (Flip,), "drift": (Drift,),
          "replay-first": (ReplayFirst,), "noise": (Noise,), "stall": (Stall,), "finished": (Finished,) * 3, "ghosts": (Ghosts,),
-         "hello-storm": (HelloStorm,)}
+         "hello-storm": (HelloStorm,), "nan": (NotFinite,), "heavy": (Heavy,)}

@@ -7,9 +7,9 @@ import struct
 from noise import Refused
 
 U8, U32, U64 = 2**8 - 1, 2**32 - 1, 2**64 - 1
-GREETING, HELLO, XCHG, XACK, BUSY, BYE, MEMBERS, SNAPSHOT_ASK, SNAPSHOT_TELL, PARKED, STATISTICS, MERGE, RELAY = range(1, 14)
+GREETING, HELLO, XCHG, XACK, BUSY, BYE, MEMBERS, SNAPSHOT_ASK, SNAPSHOT_TELL, PARKED, STATISTICS, MERGE, RELAY, REMOVED = range(1, 15)
 NAMES = ("", "greeting", "hello", "xchg", "xack", "busy", "bye", "members", "snapshot_ask", "snapshot_tell", "parked", "statistics",
-         "merge", "relay")
+         "merge", "relay", "removed")
 
 # A field: a number and its bound; "float"; "text" or "name" and its longest length; "bytes" (its length is in the header).
 EXCHANGE = (("epoch", U64), ("sequence", U64), ("clock", U64), ("standing", 2), ("step_scale", "float"), ("weight", "float"),
@@ -33,6 +33,7 @@ FIELDS = {
     STATISTICS: (("generation", U64), ("rows", 2**53), ("columns", 5460), ("first", 5460), ("spreads", "bytes", 8192)),
     MERGE: (("phase", 5), ("gives", 1), ("hash", U64), ("keys", "bytes", 512)),
     RELAY: (("verb", 5), ("stream", U32), ("amount", U64), ("bytes", "bytes", 16384)),
+    REMOVED: (("list", "bytes", 2120),),
 }
 
 

@@ -158,6 +158,9 @@ static inline struct gossip_message any_message(enum gossip_message_kind kind)
         any_tell(&message.as.tell);
     } else if (kind == GOSSIP_RELAY) {
         any_relay(&message.as.relay);
+    } else if (kind == GOSSIP_REMOVED) {
+        message.as.removed.list = payload[0];
+        message.as.removed.list_bytes = 72 + 32 * (uint32_t)base_rng_below(&rng, 7);
     } else {
         any_text(message.as.bye.reason, sizeof message.as.bye.reason, 0);
     }

@@ -410,7 +410,7 @@ static size_t message_bytes(const struct gossip_message *message, uint8_t *bytes
     return count;
 }
 
-static const uint8_t SOME[40] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+static const uint8_t SOME[72] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 
 static const struct gossip_message messages[] = {
     {.kind = GOSSIP_GREETING,
@@ -483,6 +483,7 @@ static const struct gossip_message messages[] = {
      .as.merge = {.phase = GOSSIP_MERGE_HOLDS, .gives = 1, .hash = 42, .keys = SOME, .keys_bytes = 16}},
     {.kind = GOSSIP_RELAY,
      .as.relay = {.verb = GOSSIP_RELAY_OPEN, .stream = 1, .amount = 65536, .bytes = SOME, .bytes_bytes = 32}},
+    {.kind = GOSSIP_REMOVED, .as.removed = {.list = SOME, .list_bytes = 72}},
 };
 
 static void write_messages(struct out *out)

@@ -40,6 +40,8 @@ static void check_equal(const struct gossip_message *a, const struct gossip_mess
         copy.as.merge.keys = a->as.merge.keys;
     } else if (a->kind == GOSSIP_RELAY) {
         copy.as.relay.bytes = a->as.relay.bytes;
+    } else if (a->kind == GOSSIP_REMOVED) {
+        copy.as.removed.list = a->as.removed.list;
     }
     assert_memory_equal(a, &copy, sizeof copy); // both were zeroed before they were filled
 }

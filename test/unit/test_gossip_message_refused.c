@@ -266,9 +266,9 @@ static void test_the_encoder_refuses_what_the_decoder_would(void **state)
 static void test_every_kind_has_a_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {"unknown", "greeting",   "hello",   "xchg",         "xack",
-                                        "busy",    "bye",        "members", "snapshot_ask", "snapshot_tell",
-                                        "parked",  "statistics", "merge",   "relay",        "unknown"};
+    static const char *const names[] = {
+        "unknown",      "greeting",      "hello",  "xchg",       "xack",  "busy",  "bye",     "members",
+        "snapshot_ask", "snapshot_tell", "parked", "statistics", "merge", "relay", "removed", "unknown"};
     for (unsigned kind = 0; kind < LENGTH_OF(names); kind++)
         assert_string_equal(gossip_message_kind_name((enum gossip_message_kind)kind), names[kind]);
 }

@@ -81,6 +81,8 @@ static void keys_that_the_runner_sets_are_refused(void **state)
         {"node:\n  identity: a\n", "node.identity"},
         {"cluster:\n  secret_file: a\n", "cluster.secret_file"},
         {"cluster:\n  allow_file: a\n", "cluster.allow_file"},
+        {"cluster:\n  operator: a\n", "cluster.operator"},
+        {"cluster:\n  join_rate: 1\n", "cluster.join_rate"},
         {"\npeers: [a:1]\n", "peers"},
         {"data:\n  shard: 1\n", "data.shard"},
         {"data:\n  shards: 2\n", "data.shards"},
