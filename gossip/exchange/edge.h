@@ -50,7 +50,8 @@ struct gossip_edge {
     uint64_t sent_ns;                 // when the block went out
     uint64_t alarm_ns;  // hello, in doubt: when to ask again; resync: when to give up the block, or to start
                         // the next one
-    uint64_t barred_ns; // after implausible data or another scaling: until then
+    uint64_t barred_ns; // after implausible data, another scaling or too many RESYNCs: until then
+    uint64_t orders_ns; // until then the RESYNCs that the peer has ordered are paid off
     uint64_t scaling_told;                // by our latest HELLO
     uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
     uint8_t question;                     // number of our latest HELLO question, 1..127

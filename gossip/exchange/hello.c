@@ -4,9 +4,13 @@
 // late.
 #include "gossip/exchange/state.h"
 
+#include "base/array.h"
+
 #define QUESTION_MAX   127u // 1..127 ask, 128 + n answers question n
 #define ANSWER_FLAG    128u
 #define REPEAT_DOUBLES 4u // of the pause between two repetitions
+#define ORDERS         4u // RESYNCs of an edge at once, such as those of a peer that restarts again and again
+#define ORDER_EACH_NS  60000000000ull // ... and one more in this time
 
 // The corrections of the two ends are opposite, so their hash ignores the sign. With clipping they need not
 // be opposite: each end clips by the norms that it has seen.
@@ -131,11 +135,30 @@ static void agree(struct gossip_exchange *exchange, struct gossip_edge *edge,
     gossip_edge_resume(exchange, edge);
 }
 
+// A RESYNC reads and writes whole vectors, and a HELLO that orders one costs its sender nothing: nobody can
+// check where the other end says that it is. Beyond its share the peer is not met until the next one is due;
+// the HELLO of that moment finds out again what is to be done.
+static bool may_order(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const uint64_t paid_ns = base_max(edge->orders_ns, exchange->now_ns),
+                   debt_ns = paid_ns - exchange->now_ns;
+
+    BASE_ASSERT(debt_ns <= ORDERS * ORDER_EACH_NS);
+    if (debt_ns > (ORDERS - 1) * ORDER_EACH_NS) {
+        gossip_plausible_bar_until(exchange, edge, paid_ns - (ORDERS - 1) * ORDER_EACH_NS);
+        return false;
+    }
+    edge->orders_ns = paid_ns + ORDER_EACH_NS;
+    return true;
+}
+
 static void begin_resync(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_hello *theirs, struct gossip_exchange_actions *actions)
 {
     uint64_t highest = theirs->epoch > edge->epoch ? theirs->epoch : edge->epoch;
 
+    if (!may_order(exchange, edge))
+        return;
     gossip_edge_resync(exchange, edge, highest + 1);
     gossip_hello_tell(exchange, edge, actions);
 }
@@ -182,7 +205,8 @@ static bool compare(struct gossip_exchange *exchange, struct gossip_edge *edge,
 
     BASE_ASSERT(edge->state > GOSSIP_EDGE_BARRED);
     if (theirs->epoch > edge->epoch && theirs->sequence == 0 && theirs->resync_offset == 0) {
-        gossip_edge_resync(exchange, edge, theirs->epoch); // the peer has decided to RESYNC
+        if (may_order(exchange, edge)) // the peer has decided to RESYNC
+            gossip_edge_resync(exchange, edge, theirs->epoch);
     } else if (theirs->epoch < edge->epoch && edge->sequence == 0 && edge->resync_offset == 0) {
         // We have decided to RESYNC and told the peer, which sent this HELLO before it heard of that.
         if (edge->state == GOSSIP_EDGE_HELLO && !edge->request.held)
@@ -251,6 +275,8 @@ enum base_error gossip_hello_take(struct gossip_exchange *exchange, struct gossi
     if (!answers)
         edge->deferred.held = false; // the peer has given up waiting for it
     const bool replays = compare(exchange, edge, theirs, settles, actions);
+    if (edge->state == GOSSIP_EDGE_BARRED)
+        return BASE_OK;
     if (asks) {
         send_hello(exchange, edge, (uint8_t)(ANSWER_FLAG | theirs->answer), actions);
         reopened(exchange, edge, actions);

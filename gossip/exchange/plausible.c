@@ -18,13 +18,19 @@ bool gossip_plausible_exceeds(const struct gossip_edge *edge, double value, doub
     return edge->state != GOSSIP_EDGE_DOWN && value > (double)gossip_plausible_value(of);
 }
 
-// The node does not meet its sender for a while.
-void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
+void gossip_plausible_bar_until(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t until_ns)
 {
-    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && doublings <= BARRED_DOUBLES);
-    edge->barred_ns = exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings);
+    BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN && until_ns >= exchange->now_ns);
+    edge->barred_ns = until_ns;
     gossip_edge_enter(exchange, edge, GOSSIP_EDGE_BARRED);
     edge->deferred.held = false;
+}
+
+void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings)
+{
+    BASE_ASSERT(doublings <= BARRED_DOUBLES);
+    gossip_plausible_bar_until(exchange, edge,
+                               exchange->now_ns + (exchange->options.deadline_ceiling_ns << doublings));
 }
 
 // For twice as long after every second time: the other end applies its half of a refused exchange, so

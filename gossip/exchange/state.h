@@ -241,6 +241,8 @@ void gossip_speed_compare(const struct gossip_exchange *exchange, struct gossip_
 // relative to it are counted and refused.
 void gossip_plausible_learn(struct gossip_exchange *exchange);
 void gossip_plausible_bar(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned doublings);
+void gossip_plausible_bar_until(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                uint64_t until_ns);
 enum base_error gossip_plausible_refuse(struct gossip_exchange *exchange,
                                         struct gossip_edge *edge) BASE_CHECK;
 // Is `value` beyond what this node's own number `of` makes plausible?

@@ -25,7 +25,7 @@ static bool is_believable(struct gossip_membership *m, const struct gossip_suspi
 {
     struct member *suspector = member_find(m, &suspicion->suspector);
     return suspector && suspector != m->self && suspector->state != GOSSIP_MEMBER_LEFT &&
-           member_may_suspect(m, suspector) && is_genuine(m, suspicion);
+           !member_is_unproven(suspector) && member_may_suspect(m, suspector) && is_genuine(m, suspicion);
 }
 
 static void tell_record_to(struct gossip_membership *m, const struct gossip_id *id, bool by_datagram)
@@ -90,7 +90,7 @@ static void correct(struct gossip_membership *m, struct member *x)
 void member_take_suspicion(struct gossip_membership *m, const struct gossip_suspicion *suspicion)
 {
     struct member *x = member_find(m, &suspicion->subject);
-    if (!x || gossip_id_compare(&suspicion->subject, &suspicion->suspector) == 0)
+    if (!x || member_is_unproven(x) || gossip_id_compare(&suspicion->subject, &suspicion->suspector) == 0)
         return;
     if (x == m->self) {
         suspected_ourselves(m, suspicion);
@@ -136,15 +136,16 @@ static void tell_owner(struct gossip_membership *m, const struct member *x)
 
 static struct member *admit(struct gossip_membership *m, const struct gossip_record *record)
 {
+    if (!member_may_introduce(m))
+        return NULL;
     if (!gossip_record_verify(record, m->options.verifier)) {
         m->totals.rejected++;
         return NULL;
     }
     BASE_ASSERT(!member_find(m, &record->id));
     struct member *x = member_add(m, record);
-    if (!x)
-        return NULL;
-    tell_owner(m, x);
+    if (x)
+        tell_owner(m, x);
     return x;
 }
 
@@ -166,11 +167,18 @@ static void renew(struct gossip_membership *m, struct member *x, const struct go
         x->round = x->step = x->progress_ns = 0;
         x->answered = x->direct = false;
     }
+    if (member_is_unproven(x) && record->flags & GOSSIP_RECORD_LEFT) {
+        member_remove(m, x);
+        return;
+    }
     x->record = *record;
     x->record_sends = sends_of_record(m);
     tell_owner(m, x);
-    member_set_state(m, x, record->flags & GOSSIP_RECORD_LEFT ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_ALIVE,
-                     false, true);
+    if (member_is_unproven(x))
+        member_look_again(m, x);
+    else
+        member_set_state(m, x, record->flags & GOSSIP_RECORD_LEFT ? GOSSIP_MEMBER_LEFT : GOSSIP_MEMBER_ALIVE,
+                         false, true);
     member_recount(m, x);
     member_spread_soon(m);
     if (look)
@@ -214,10 +222,12 @@ static void told_by_itself(struct gossip_membership *m, const struct gossip_reco
     if (!x || x == m->self)
         return;
     const struct gossip_version *held = &x->record.version;
-    if (record->version.generation == held->generation && record->version.instance_id == held->instance_id)
+    if (record->version.generation == held->generation && record->version.instance_id == held->instance_id) {
         x->answered = true;
-    else if (gossip_version_compare(&record->version, held) < 0)
+        member_prove(m, x);
+    } else if (gossip_version_compare(&record->version, held) < 0) {
         tell_lost_generation(m, x, record->version.generation);
+    }
 }
 
 static void take_record(struct gossip_membership *m, const struct gossip_record *record)
@@ -229,19 +239,16 @@ static void take_record(struct gossip_membership *m, const struct gossip_record 
         m->totals.rejected++;
     } else if (x) {
         int newer = gossip_version_compare(&record->version, &x->record.version);
+        if (newer >= 0)
+            member_vouched(m, x);
         if (newer > 0)
             renew(m, x, record);
         else if (newer == 0)
             member_heard_again(&x->record_sends);
     } else if (!(record->flags & GOSSIP_RECORD_LEFT)) {
         x = admit(m, record);
-        BASE_ASSERT(!x || x->state == GOSSIP_MEMBER_ALIVE);
-        if (!x)
-            return;
-        member_recount(m, x);
-        member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, false);
-        x->record_sends = sends_of_record(m);
-        member_spread_soon(m);
+        if (x)
+            x->record_sends = sends_of_record(m);
     }
 }
 
@@ -252,14 +259,15 @@ void member_take_record(struct gossip_membership *m, const struct gossip_record 
         told_by_itself(m, record);
 }
 
-// Another member's report of a dead member that we do not know: believed if the suspicions are authentic,
-// because a member that is alive answers when asked. For a member that we know we decide ourselves.
+// Another member's report of a dead member that we do not know: believed if the suspicions are authentic and
+// two of those that made them are members, because a member that is alive answers when asked. For a member
+// that we know we decide ourselves.
 void member_take_dead(struct gossip_membership *m, const struct gossip_record *record,
                       const struct gossip_suspicion *suspicions, size_t count)
 {
     BASE_ASSERT(count <= SUSPECTORS_MAX);
     struct member *x = member_find(m, &record->id);
-    if (x) {
+    if (x && !member_is_unproven(x)) {
         member_take_record(m, record);
         for (size_t i = 0; i < count; i++)
             member_take_suspicion(m, &suspicions[i]);
@@ -272,11 +280,12 @@ void member_take_dead(struct gossip_membership *m, const struct gossip_record *r
             return;
     if ((record->flags & GOSSIP_RECORD_LEFT) || !is_allowed(m, &record->id))
         return;
-    x = admit(m, record);
-    if (!x)
+    x = x ? x : admit(m, record);
+    if (!x || gossip_version_compare(&x->record.version, &record->version) != 0)
         return;
+    x->n_suspicions = 0;
     for (size_t i = 0; i < count; i++)
         x->suspicions[x->n_suspicions++] =
             (struct member_suspicion){.told = suspicions[i], .at_ns = m->now_ns};
-    member_set_state(m, x, GOSSIP_MEMBER_DEAD, false, false);
+    member_weigh_deaths(m);
 }

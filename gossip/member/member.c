@@ -39,7 +39,8 @@ static const struct member_profile profiles[GOSSIP_PROFILES] = {
                               .retry_ns = 500 * MILLISECOND_NS},
 };
 
-static const char *const state_names[] = {"alive", "suspect", "dead", "left"};
+static const char *const state_names[] = {"alive", "suspect", "dead", "left", "unproven"};
+_Static_assert(sizeof state_names / sizeof *state_names == GOSSIP_MEMBER_STATES, "each has a name");
 
 const char *gossip_member_profile_name(enum gossip_member_profile profile)
 {
@@ -98,6 +99,7 @@ enum base_error gossip_membership_create(const struct gossip_membership_options 
         return BASE_ENOMEM;
     }
     m->self = self;
+    member_set_state(m, self, GOSSIP_MEMBER_ALIVE, false, false);
     BASE_ASSERT(m->count == 1 && m->n_order == 0);
     self->answered = true;
     gossip_membership_addresses(m, options->addresses, options->n_addresses);
@@ -162,7 +164,8 @@ static void house_timer(struct gossip_membership *m)
     m->house_ns = m->now_ns + HOUSE_NS;
     for (size_t i = m->count; i-- > 0;) {
         struct member *x = m->sorted[i];
-        bool expired = !member_is_here(x) && m->now_ns - x->since_ns > FORGET_NS;
+        bool expired =
+            (!member_is_here(x) && m->now_ns - x->since_ns > FORGET_NS) || member_is_forgotten(m, x);
         bool banned = m->options.allow && !gossip_allow_list_has(m->options.allow, &x->record.id);
         if (x != m->self && (expired || banned))
             member_remove(m, x);
@@ -205,6 +208,7 @@ static void paused(struct gossip_membership *m, uint64_t gap_ns)
         later(&m->sorted[i]->heard_ns, gap_ns);
         later(&m->sorted[i]->answered_ns, gap_ns);
         m->sorted[i]->stale = true;
+        m->sorted[i]->looked_ns = 0;
         for (size_t k = 0; k < m->sorted[i]->n_suspicions; k++)
             later(&m->sorted[i]->suspicions[k].at_ns, gap_ns);
     }
@@ -222,6 +226,7 @@ static void linked(struct gossip_membership *m, const struct gossip_id *id)
     if (peer) {
         member_probe_linked(m, peer);
         peer->answered = true;
+        member_prove(m, peer);
     } else {
         member_probe_heeded(m);
     }
@@ -365,7 +370,7 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
     const struct member *lowest = NULL;
     for (size_t i = 0; i < m->count; i++) {
         const struct member *x = m->sorted[i];
-        if (!(x->record.flags & complete) || x->state == GOSSIP_MEMBER_LEFT)
+        if (!(x->record.flags & complete) || x->state == GOSSIP_MEMBER_LEFT || member_is_unproven(x))
             continue;
         here += member_is_here(x);
         gone += !member_is_here(x);
@@ -380,6 +385,7 @@ void gossip_membership_totals(const struct gossip_membership *m, struct gossip_m
     totals->suspect = m->states[GOSSIP_MEMBER_SUSPECT];
     totals->dead = m->states[GOSSIP_MEMBER_DEAD];
     totals->left = m->states[GOSSIP_MEMBER_LEFT];
+    totals->unproven = m->states[GOSSIP_MEMBER_UNPROVEN];
     totals->eligible = counting;
     totals->counts = member_counts(m, m->self);
     totals->held_until_ns = m->held_ns;

@@ -43,7 +43,9 @@ enum gossip_member_state {
     GOSSIP_MEMBER_ALIVE,
     GOSSIP_MEMBER_SUSPECT,
     GOSSIP_MEMBER_DEAD,
-    GOSSIP_MEMBER_LEFT
+    GOSSIP_MEMBER_LEFT,
+    GOSSIP_MEMBER_UNPROVEN, // only others speak of it: no member yet, and never the state of a CHANGED
+    GOSSIP_MEMBER_STATES
 };
 const char *gossip_member_state_name(enum gossip_member_state state);
 
@@ -164,7 +166,7 @@ struct gossip_membership_totals {
                         // settings) of all members here
     uint64_t view_changes; // VIEW actions so far
     unsigned health;       // Lifeguard's local health multiplier: 0 healthy .. 8
-    size_t alive, suspect, dead, left, eligible;
+    size_t alive, suspect, dead, left, unproven, eligible;
     uint64_t probes, probes_failed, suspicions, refutations, syncs, rejected, pauses;
     uint64_t answer_ns,
         period_ns;          // the mean time of answers, 0: none yet; of the profile, between two probes

@@ -22,15 +22,17 @@ enum stage { STAGE_PING_2 = 1, STAGE_PING_3 = 2, STAGE_HELP = 3, STAGE_END = 4, 
 
 static struct member_probe *find_probe(struct gossip_membership *m, const struct gossip_id *target)
 {
-    for (size_t i = 0; i < PROBES_MAX; i++)
+    for (size_t i = 0; i < PROBES_MAX + LOOKS_MAX; i++)
         if (m->probes[i].active && gossip_id_compare(&m->probes[i].target, target) == 0)
             return &m->probes[i];
     return NULL;
 }
 
-static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn)
+// The first is reserved for the member in turn; looks have their own, so that they delay no probe.
+static struct member_probe *free_probe(struct gossip_membership *m, bool in_turn, bool looks)
 {
-    for (size_t i = in_turn ? 0 : 1; i < PROBES_MAX; i++) // the first is reserved for the member in turn
+    const size_t first = looks ? PROBES_MAX : in_turn ? 0 : 1;
+    for (size_t i = first; i < (looks ? PROBES_MAX + LOOKS_MAX : PROBES_MAX); i++)
         if (!m->probes[i].active)
             return &m->probes[i];
     return NULL;
@@ -54,7 +56,8 @@ static void ping(struct gossip_membership *m, struct member *x, uint32_t number,
         x->ping_number = number;
         x->ping_ns = m->now_ns;
     }
-    member_send_packet(m, x, way, PACKET_PING, number, NULL, PACKET_PLAIN_MAX);
+    // To an address that only others have told, no more than must be.
+    member_send_packet(m, x, way, PACKET_PING, number, NULL, member_is_unproven(x) ? 0 : PACKET_PLAIN_MAX);
 }
 
 // Over its stream, too, if datagrams have found no path. One may have opened meanwhile. A member that names
@@ -68,14 +71,16 @@ static void ask(struct gossip_membership *m, struct member *x, uint32_t number)
 
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn)
 {
-    struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn);
-    if (!probe || x == m->self || !member_is_here(x))
+    const bool looks = member_is_unproven(x);
+    struct member_probe *probe = find_probe(m, &x->record.id) ? NULL : free_probe(m, in_turn, looks);
+    if (!probe || x == m->self || !(looks || member_is_here(x)))
         return;
     BASE_ASSERT(m->health <= HEALTH_MAX);
     uint64_t slow = 1 + m->health; // Lifeguard: a node that may be at fault itself is patient
     uint64_t patience_ns = member_patience_ns(m, x), gap_ns = slow * m->profile.ping_gap_ns;
     gap_ns = larger(gap_ns, patience_ns / 3);
     *probe = (struct member_probe){.active = true,
+                                   .looks = looks,
                                    .far = x->record.n_relays > 0 && !x->direct,
                                    .target = x->record.id,
                                    .number = ++m->number,
@@ -86,6 +91,29 @@ void member_probe_start(struct gossip_membership *m, struct member *x, bool in_t
     probe->next_ns = m->now_ns + probe->gap_ns;
     m->totals.probes++;
     ask(m, x, probe->number);
+}
+
+void member_look(struct gossip_membership *m)
+{
+    for (size_t i = 0; i < m->n_order && m->states[GOSSIP_MEMBER_UNPROVEN] > 0; i++) {
+        struct member *x = m->order[i];
+        if (!member_is_unproven(x) || x->looked_ns > 0 || m->self->record.n_addresses == 0)
+            continue;
+        member_probe_start(m, x, false);
+        if (find_probe(m, &x->record.id))
+            x->looked_ns = m->now_ns;
+    }
+}
+
+// It asks, so it knows this node by now, and can open what it is sent.
+void member_look_back(struct gossip_membership *m, struct member *x)
+{
+    const struct member_probe *probe = find_probe(m, &x->record.id);
+    BASE_ASSERT(member_is_unproven(x));
+    if (probe)
+        ping(m, x, probe->number, GOSSIP_BY_DATAGRAM);
+    else
+        member_look_again(m, x);
 }
 
 void member_probe_anew(struct gossip_membership *m, struct member *x)
@@ -191,6 +219,7 @@ void member_probe_answered(struct gossip_membership *m, struct member *x, uint32
         return; // not an answer to a question of ours
     BASE_ASSERT(x != m->self);
     x->answered = true;
+    member_prove(m, x);
     x->by_stream = way == GOSSIP_BY_STREAM;
     x->direct |= way == GOSSIP_BY_DATAGRAM;
     if (number == x->ping_number) {
@@ -380,7 +409,7 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
 {
     BASE_ASSERT(probe->active && probe->number <= m->number);
     struct member *x = member_find(m, &probe->target);
-    if (!x || !member_is_here(x)) {
+    if (!x || !(member_is_here(x) || probe->looks)) {
         probe->active = false;
         return;
     }
@@ -394,11 +423,16 @@ static void advance(struct gossip_membership *m, struct member_probe *probe)
         break;
     case STAGE_HELP:
         x->direct = false;
-        ask_for_help(m, probe, x);
+        if (probe->looks) // it may not know this node yet, and cannot open a datagram of it then
+            ping(m, x, probe->number, GOSSIP_BY_STREAM);
+        else
+            ask_for_help(m, probe, x);
         probe->next_ns = probe->end_ns > next_ns ? probe->end_ns : next_ns;
         break;
     case STAGE_END:
-        if (may_conclude(m, probe, x))
+        if (probe->looks)
+            probe->active = false;
+        else if (may_conclude(m, probe, x))
             failed(m, probe, x);
         else
             probe->next_ns = m->now_ns + m->profile.period_ns; // a relay may be slow
@@ -529,9 +563,10 @@ static void relay_timer(struct gossip_membership *m, struct member_relay *relay)
 void member_probe_timer(struct gossip_membership *m)
 {
     BASE_ASSERT(m->health <= HEALTH_MAX);
-    for (size_t i = 0; i < PROBES_MAX; i++)
+    for (size_t i = 0; i < PROBES_MAX + LOOKS_MAX; i++)
         if (m->probes[i].active && m->now_ns >= m->probes[i].next_ns)
             advance(m, &m->probes[i]);
+    member_look(m);
     for (size_t i = 0; i < RELAYS_MAX; i++)
         if (m->relays[i].active)
             relay_timer(m, &m->relays[i]);
@@ -547,7 +582,7 @@ void member_probe_timer(struct gossip_membership *m)
 uint64_t member_probe_deadline(const struct gossip_membership *m)
 {
     uint64_t deadline_ns = earlier(m->probe_ns, cut_off_ns(m));
-    for (size_t i = 0; i < PROBES_MAX; i++)
+    for (size_t i = 0; i < PROBES_MAX + LOOKS_MAX; i++)
         if (m->probes[i].active)
             deadline_ns = earlier(deadline_ns, m->probes[i].next_ns);
     for (size_t i = 0; i < RELAYS_MAX; i++)

@@ -36,6 +36,8 @@ void member_heard_again(uint8_t *sends)
 
 static bool has_update(const struct member *x)
 {
+    if (member_is_unproven(x))
+        return false;
     if (x->record_sends > 0)
         return true;
     for (size_t i = 0; i < x->n_suspicions; i++)

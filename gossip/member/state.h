@@ -1,11 +1,11 @@
 // The state of one membership object. Private to gossip/member: member.c handles events and timers, take.c
-// received packets, learn.c their items; death.c decides when a suspicion becomes a death, probe.c which
-// member is probed, suspicion.c which suspicions are kept, self.c this node's own record, spread.c and sync.c
-// what is sent to which member, packet.c the byte layout, pace.c how long answers take and how much may be
-// sent, table.c keeps the members, view.c decides which members count in the graph, outbox.c keeps the
-// actions. No file calls one that calls it (lint.circles):
+// received packets, learn.c their items; proof.c decides who is believed to be a member, death.c when a
+// suspicion becomes a death, probe.c which member is probed, suspicion.c which suspicions are kept, self.c
+// this node's own record, spread.c and sync.c what is sent to which member, packet.c the byte layout, pace.c
+// how long answers take and how much may be sent, table.c keeps the members, view.c decides which members
+// count in the graph, outbox.c keeps the actions. No file calls one that calls it (lint.circles):
 //
-//     member -> take -> learn -> probe -> suspicion -> spread -> packet, pace -> table -> outbox
+//     member -> take -> learn -> probe -> suspicion, proof -> spread -> packet, pace -> table -> outbox
 //               death, self -> spread       learn, take -> self, sync -> packet
 #ifndef GOSSIP_MEMBER_STATE_H
 #define GOSSIP_MEMBER_STATE_H
@@ -18,6 +18,7 @@
 
 #define SUSPECTORS_MAX  4u  // kept of one member: the first, and K = 3 that shorten the time
 #define PROBES_MAX      16u // at a time: one in turn, the others to confirm suspicions
+#define LOOKS_MAX       16u // beside these, at those that are not proven to be members
 #define RELAYS_MAX      64u
 #define INDIRECT        3u // helpers asked to probe for us
 #define FANOUT          3u
@@ -50,9 +51,11 @@ struct member_timing { // of answers
 struct member {
     struct gossip_record record;
     enum gossip_member_state state;
-    bool by_stream; // its datagrams do not arrive
-    bool direct;    // it has answered a datagram, and not missed all pings of a probe since
-    bool linked;    // a stream to it is in use: it has sent something over it
+    struct gossip_id introducer; // UNPROVEN: who has told of it
+    uint64_t looked_ns;          // UNPROVEN: when it was asked; 0: not yet
+    bool by_stream;              // its datagrams do not arrive
+    bool direct;                 // it has answered a datagram, and not missed all pings of a probe since
+    bool linked;                 // a stream to it is in use: it has sent something over it
     uint8_t record_sends;
     uint8_t n_suspicions;
     uint64_t since_ns, heard_ns, record_ns;
@@ -80,7 +83,8 @@ struct member {
 
 struct member_probe {
     bool active;
-    bool far; // no path of datagrams to it is known: that it is silent here shows nothing
+    bool looks; // at one that is not proven to be a member: its silence is no suspicion
+    bool far;   // no path of datagrams to it is known: that it is silent here shows nothing
     struct gossip_id target;
     uint32_t number;
     uint8_t stage, helpers, nacks;
@@ -126,10 +130,10 @@ struct gossip_membership {
     struct member **sorted; // by id, self included
     struct member **order;  // of probing, without self
     size_t count, capacity, n_order, order_at;
-    size_t states[4];   // members in each state
-    size_t n_suspected; // members with suspicions that are not dead
+    size_t states[GOSSIP_MEMBER_STATES]; // members in each state
+    size_t n_suspected;                  // members with suspicions that are not dead
 
-    struct member_probe probes[PROBES_MAX];
+    struct member_probe probes[PROBES_MAX + LOOKS_MAX];
     struct member_relay relays[RELAYS_MAX];
     uint32_t number; // of the latest packet that wants an answer
     uint64_t probe_ns, spread_ns, retry_ns, house_ns;
@@ -189,6 +193,7 @@ void member_set_state(struct gossip_membership *m, struct member *x, enum gossip
                       bool evidence, bool known);
 void member_recount(struct gossip_membership *m, struct member *x); // after its record or state changed
 bool member_is_here(const struct member *x);                        // alive or suspected
+bool member_is_unproven(const struct member *x);
 bool member_counts(const struct gossip_membership *m, const struct member *x);   // in the graph
 size_t member_others(const struct gossip_membership *m, const struct member *x); // that are here, without x
 // What is sent to it arrives, as far as this node knows: it can be called, or has a path to this node.
@@ -237,6 +242,14 @@ void member_suspect_all(struct gossip_membership *m); // by silence; not sent to
 void member_clear_since(struct gossip_membership *m, uint64_t since_ns);
 void member_clear(struct gossip_membership *m, struct member *x, bool refuted); // all suspicions are void
 
+// proof.c
+bool member_may_introduce(const struct gossip_membership *m); // may the teller of this packet tell of others?
+void member_prove(struct gossip_membership *m, struct member *x);   // it counts, and is told to others
+void member_vouched(struct gossip_membership *m, struct member *x); // the teller of this packet knows it, too
+void member_weigh_deaths(struct gossip_membership *m); // of the unproven that others have told as dead
+void member_look_again(struct gossip_membership *m, struct member *x); // it may be here now
+bool member_is_forgotten(const struct gossip_membership *m, const struct member *x);
+
 // death.c
 void member_confirm_death(struct gossip_membership *m, struct member *x); // that only others have reported
 void member_suspect_timer(struct gossip_membership *m);
@@ -264,6 +277,8 @@ size_t member_update_bytes(struct gossip_membership *m); // of updates that may 
 
 // probe.c
 void member_probe_start(struct gossip_membership *m, struct member *x, bool in_turn);
+void member_look(struct gossip_membership *m); // asks the unproven that were not asked yet
+void member_look_back(struct gossip_membership *m, struct member *x); // it has asked this node
 void member_probe_anew(struct gossip_membership *m,
                        struct member *x);                               // asks x again, with a new question
 void member_probe_talks(struct gossip_membership *m, struct member *x); // a packet from x has come

@@ -36,7 +36,8 @@ static void tell_all(struct gossip_membership *m, struct member *to)
     for (int dead = 0; dead < 2; dead++) {
         for (size_t i = 0; i < m->count; i++) {
             const struct member *x = m->sorted[i];
-            if ((x->state == GOSSIP_MEMBER_DEAD) != dead || x->record.n_addresses == 0 || put(m, &packet, x))
+            if ((x->state == GOSSIP_MEMBER_DEAD) != dead || member_is_unproven(x) ||
+                x->record.n_addresses == 0 || put(m, &packet, x))
                 continue;
             send(m, to, &packet);
             member_packet_begin(m, &packet, to, PACKET_SYNC_TELL, 0, NULL, sizeof packet.bytes);

@@ -78,12 +78,14 @@ struct member *member_add(struct gossip_membership *m, const struct gossip_recor
     size_t at = place_of(m, &record->id);
     BASE_ASSERT(at == m->count || gossip_id_compare(&m->sorted[at]->record.id, &record->id) > 0);
     x->record = *record;
+    x->state = GOSSIP_MEMBER_UNPROVEN;
+    x->introducer = m->teller;
     x->since_ns = x->record_ns = m->now_ns;
     x->credit_ns = m->now_ns;
     memmove(m->sorted + at + 1, m->sorted + at, (m->count - at) * sizeof *m->sorted);
     m->sorted[at] = x;
     m->count++;
-    m->states[GOSSIP_MEMBER_ALIVE]++;
+    m->states[GOSSIP_MEMBER_UNPROVEN]++;
     if (m->self)
         put_in_order(m, x);
     return x;
@@ -116,6 +118,11 @@ void member_remove(struct gossip_membership *m, struct member *x)
 bool member_is_here(const struct member *x)
 {
     return x->state == GOSSIP_MEMBER_ALIVE || x->state == GOSSIP_MEMBER_SUSPECT;
+}
+
+bool member_is_unproven(const struct member *x)
+{
+    return x->state == GOSSIP_MEMBER_UNPROVEN;
 }
 
 // If at least half of the members that could count are HELD, these count as well: a graph of few members is
@@ -180,7 +187,7 @@ void member_set_state(struct gossip_membership *m, struct member *x, enum gossip
     x->state = state;
     x->since_ns = m->now_ns;
     member_recount(m, x);
-    if (x == m->self)
+    if (x == m->self || (before == GOSSIP_MEMBER_UNPROVEN && state == GOSSIP_MEMBER_LEFT))
         return;
     struct gossip_membership_action changed = {.kind = GOSSIP_MEMBERSHIP_CHANGED,
                                                .peer = x->record.id,

@@ -99,6 +99,8 @@ static void take_ping(struct gossip_membership *m, struct member *peer, const st
                       const struct gossip_membership_event *event)
 {
     member_send_packet(m, peer, event->way, PACKET_ACK, header->number, NULL, event->n_bytes);
+    if (member_is_unproven(peer))
+        member_look_back(m, peer);
     if (peer->direct || header->number == 0)
         return;
     if (event->way == GOSSIP_BY_STREAM)
@@ -138,6 +140,8 @@ static void take_header(struct gossip_membership *m, struct member *peer, const 
     case PACKET_SYNC_TELL:
         break;
     }
+    if (member_is_unproven(peer))
+        return;
     if (header->bits & PACKET_BIT_DEAD)
         member_self_believed_dead(m, &peer->record.id);
     if (header->kind != PACKET_SYNC_TELL && header->kind != PACKET_SYNC_ASK)
@@ -183,5 +187,6 @@ enum base_error member_packet_take(struct gossip_membership *m, const struct gos
         take_progress(m, peer, &header);
     if (peer && !error)
         take_header(m, peer, &header, event);
+    member_look(m);
     return error;
 }

@@ -5,7 +5,7 @@
 
 enum { PACKET = LIMIT_DATAGRAM_BYTES };
 
-// A packet with its record. Returns its length.
+// A packet of the node with the record of the ghost. Returns its length.
 static size_t introduce(struct sim_node *node, size_t ghost, uint64_t generation, uint8_t bytes[PACKET])
 {
     const struct sim_world *world = node->world;
@@ -24,11 +24,14 @@ static size_t introduce(struct sim_node *node, size_t ghost, uint64_t generation
                                                 .profile = world->options.profile,
                                                 .now_ns = sim_node_now(node)};
     struct gossip_membership *ghostly;
+    struct gossip_member_info own;
 
     snprintf(name, sizeof name, "ghost-%02zu", ghost);
     enum base_error error = gossip_membership_create(&options, &ghostly);
     BASE_ASSERT(!error);
     gossip_membership_flags(ghostly, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING, 0);
+    gossip_membership_info(node->member.membership, 0, &own); // the header is that of the node
+    gossip_membership_progress(ghostly, own.round, own.step);
     error = gossip_membership_step(ghostly, &step);
     BASE_ASSERT(!error);
     const size_t count = gossip_membership_about(ghostly, sim_member_id(node, ghost), bytes, PACKET);
@@ -43,7 +46,11 @@ void sim_ghosts_announce(struct sim_node *node, size_t first, size_t count, uint
     BASE_ASSERT(first + count <= node->world->options.nodes && node->member.membership);
     for (size_t i = first; i < first + count; i++) {
         const size_t used = introduce(node, i, generation, bytes);
-        const bool taken = sim_member_packet(node, i, GOSSIP_BY_STREAM, bytes, used);
-        BASE_ASSERT(used > 0 && taken);
+        const struct gossip_message message = {
+            .kind = GOSSIP_MEMBERS, .as.members = {.packet = bytes, .packet_bytes = (uint32_t)used}};
+        BASE_ASSERT(used > 0);
+        for (size_t peer = 0; peer < node->world->options.nodes; peer++)
+            if (peer != node->self)
+                (void)sim_link_send(node, peer, &message); // false: no link
     }
 }

@@ -159,8 +159,8 @@ void sim_node_pause(struct sim_node *node);
 void sim_node_resume(struct sim_node *node, bool clock_stood);
 
 uint64_t sim_node_now(const struct sim_node *node); // local
-// An attacker: the identities from `first` on, which have no process, announce themselves to it, each time
-// with a new generation that refutes what the members think of them; its own membership spreads that.
+// An attacker: tells all that it is linked to of the identities from `first` on, which have no process, each
+// time with a new generation that refutes what the members think of them. It knows that nobody is there.
 void sim_ghosts_announce(struct sim_node *node, size_t first, size_t count, uint64_t generation);
 // The state that survives a process; tests exchange disks.
 void sim_disk_copy(const struct sim_disk *disk, struct sim_disk *copy);

@@ -129,6 +129,9 @@ static void changed(void *owner, struct sim_node *node, size_t peer,
     case GOSSIP_MEMBER_LEFT:
         event.event = "left";
         break;
+    case GOSSIP_MEMBER_UNPROVEN:
+    case GOSSIP_MEMBER_STATES:
+        return;
     }
     write_event(node, &event);
 }

@@ -94,6 +94,9 @@ void node_cluster_tell_change(struct node_cluster *cluster, const struct gossip_
         event.event = "left";
         node_events_tell(cluster->events, &event, BASE_LOG_INFO, "%s has left", name);
         break;
+    case GOSSIP_MEMBER_UNPROVEN: // no change is told before it is a member
+    case GOSSIP_MEMBER_STATES:
+        break;
     }
 }
 

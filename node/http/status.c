@@ -209,6 +209,7 @@ static json_t *membership_json(const struct node_status *s)
     json_object_set_new(row, "suspect", count(t->suspect));
     json_object_set_new(row, "dead", count(t->dead));
     json_object_set_new(row, "left", count(t->left));
+    json_object_set_new(row, "unproven", count(t->unproven));
     json_object_set_new(row, "minority", json_boolean(t->minority));
     json_object_set_new(row, "probes", count(t->probes));
     json_object_set_new(row, "probes_failed", count(t->probes_failed));

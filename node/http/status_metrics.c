@@ -63,9 +63,9 @@ static void member_metrics(FILE *out, const struct node_status *s)
 {
     const struct gossip_membership_totals *t = &s->membership;
     const struct node_udp_counters *d = &s->cluster_counters.datagrams;
-    const size_t of[] = {t->alive, t->suspect, t->dead, t->left};
+    const size_t of[GOSSIP_MEMBER_STATES] = {t->alive, t->suspect, t->dead, t->left, t->unproven};
     head(out, "members", "gauge", "Members of the cluster as this node sees them, by state.");
-    for (int state = 0; state < 4; state++)
+    for (int state = 0; state < GOSSIP_MEMBER_STATES; state++)
         fprintf(out, "p2pml_members{state=\"%s\"} %zu\n",
                 gossip_member_state_name((enum gossip_member_state)state), of[state]);
     head(out, "datagrams_total", "counter", "Membership datagrams.");

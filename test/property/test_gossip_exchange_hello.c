@@ -279,6 +279,35 @@ static void test_an_answer_that_does_not_match_is_asked_for_once(void **state)
     net_destroy(net);
 }
 
+// HELLOs cost nothing, the RESYNCs that they order do. Beyond a few at once and one a minute the peer is not
+// met for a while; an honest one then finds the edge again.
+static void test_few_resyncs_are_ordered(void **state)
+{
+    (void)state;
+    for (uint64_t follows = 0; follows < 2; follows++) { // in a higher epoch, or at another place
+        struct net *net = linked_net(2, 50, false, net_seed(27));
+        struct gossip_message order = {.kind = GOSSIP_HELLO};
+        struct gossip_exchange_event event = {
+            .kind = GOSSIP_EXCHANGE_MESSAGE, .peer = net_id(1), .message = &order};
+        struct gossip_edge_info info;
+
+        for (uint64_t i = 1; i <= 100; i++) {
+            order.as.hello = (struct gossip_hello){
+                .epoch = 10 * i, .sequence = 3 * !follows, .resync_offset = 50 * !follows};
+            assert_int_equal(net_step(net, 0, &event), BASE_OK);
+        }
+        assert_int_equal(net_edge(net, 0, 1, &info)->resyncs, 4);
+        assert_int_equal(info.state, GOSSIP_EDGE_BARRED);
+        net_settle(net, 55 * SECOND);
+        assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_BARRED);
+        net_settle(net, 10 * SECOND);
+        assert_int_equal(net_edge(net, 0, 1, &info)->state, GOSSIP_EDGE_LIVE);
+        assert_in_range(info.resyncs, 4, 5);
+        assert_true(net_references_match(net));
+        net_destroy(net);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_a_lost_hello_is_repeated),
         cmocka_unit_test(test_a_lost_decision_to_resync_is_sent_again),
         cmocka_unit_test(test_an_answer_that_does_not_match_is_asked_for_once),
+        cmocka_unit_test(test_few_resyncs_are_ordered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

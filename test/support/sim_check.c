@@ -82,7 +82,8 @@ static void step(void *owner, struct sim_node *node)
     count = gossip_membership_count(node->member.membership);
     gossip_membership_totals(node->member.membership, &totals);
     need(node, count <= nodes, "more members than there are");
-    need(node, totals.alive + totals.suspect + totals.dead + totals.left == count, "states do not add up");
+    need(node, totals.alive + totals.suspect + totals.dead + totals.left + totals.unproven == count,
+         "states do not add up");
     need(node, totals.health <= 8, "local health over its bound");
     for (size_t i = 0; i < count; i++) {
         struct gossip_member_info info;

@@ -487,7 +487,10 @@ static struct member *add_numbered(struct gossip_membership *m, uint32_t number)
     memset(&record.id, 0, sizeof record.id);
     memcpy(&record.id, &number, sizeof number);
     m->now_ns += MILLISECOND;
-    return member_add(m, &record);
+    struct member *x = member_add(m, &record);
+    if (x)
+        member_set_state(m, x, GOSSIP_MEMBER_ALIVE, false, false);
+    return x;
 }
 
 // The records in the packets that wait to be sent; `packets` counts these.

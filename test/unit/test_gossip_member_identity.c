@@ -49,7 +49,8 @@ static void a_new_process_has_no_progress(void **s)
         for (size_t i = 0; i < 8; i++) {
             const struct gossip_member_info info = info_of(i, 2);
             const bool is_new = info.record->version.generation != before;
-            assert_true(info.round == (is_new ? 0 : 100) && info.step == (is_new ? 0 : 1000));
+            if (is_new) // a packet of it may come before its record
+                assert_true(info.round == 0 && info.step == 0);
             known += is_new;
         }
     }
@@ -368,9 +369,13 @@ static void a_death_that_others_reported_is_confirmed(void **s)
     member_net_start(&net, 4, 1);
     member_net_join(&net, 4, 0);
     struct member *x = NULL;
-    while (!(x = member_find(net.nodes[4].membership, &net.nodes[3].identity.id)))
+    for (int t = 0; t < 1000 && !(x && x->state == GOSSIP_MEMBER_DEAD); t++) {
         member_net_run(&net, MILLISECOND);
-    assert_int_equal(x->state, GOSSIP_MEMBER_DEAD); // from the first word on
+        x = member_find(net.nodes[4].membership, &net.nodes[3].identity.id);
+        assert_true(!x || !member_is_here(x)); // from the first word on
+    }
+    assert_non_null(x);
+    assert_int_equal(x->state, GOSSIP_MEMBER_DEAD);
     member_net_run(&net, 4 * SECOND);
     assert_int_equal(x->state, GOSSIP_MEMBER_DEAD);
     assert_false(member_suspected_by_us(net.nodes[4].membership, x));

@@ -219,8 +219,8 @@ static void a_member_whose_links_are_reset_has_time_to_call(void **state)
 {
     (void)state;
     for (uint64_t number = seed(); number < seed() + 5; number++) {
-        assert_int_equal(deaths_after_a_reset(MEMBER_NET_CLOSED, 600 * MILLISECOND, number), 0);
-        assert_int_equal(deaths_after_a_reset(MEMBER_NET_STREAMS, 600 * MILLISECOND, number), 0);
+        assert_int_equal(deaths_after_a_reset(MEMBER_NET_CLOSED, 500 * MILLISECOND, number), 0);
+        assert_int_equal(deaths_after_a_reset(MEMBER_NET_STREAMS, 500 * MILLISECOND, number), 0);
     }
     assert_true(deaths_after_a_reset(MEMBER_NET_STREAMS, 2 * SECOND, seed()) > 0);
 }
