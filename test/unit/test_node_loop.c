@@ -44,7 +44,7 @@ static void make_loop(struct node_config *config, struct gossip_identity *identi
     config->node.http = nothing;
     config->node.advertise = config->node.fault_file = config->node.group = nothing;
     config->cluster.name = cluster;
-    config->cluster.secret_file = nothing;
+    config->cluster.secret_file = config->cluster.allow_file = nothing;
     config->data.shards = config->topology.rings = 1;
     config->node.start_timeout_ns = config->average.forget_after_ns = 3600 * SECOND_NS;
     gossip_identity_from_seed(seed, identity);
