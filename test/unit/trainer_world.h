@@ -131,13 +131,13 @@ static double run(struct train_trainer *trainer, size_t steps)
     return loss.loss_sum / (double)rows;
 }
 
-static void assert_same_model(struct train_trainer *a, struct train_trainer *b, size_t count)
+static inline void assert_same_model(struct train_trainer *a, struct train_trainer *b, size_t count)
 {
     assert_memory_equal(train_trainer_model(a), train_trainer_model(b), count * sizeof(float));
 }
 
 // As a checkpoint does: model, state vectors and cursor into a new trainer.
-static struct train_trainer *restored(const struct setup *s, const struct train_options *options)
+static inline struct train_trainer *restored(const struct setup *s, const struct train_options *options)
 {
     struct train_trainer *copy = make_trainer(s, options);
     struct train_state_vector from[4], to[4];
