@@ -51,6 +51,7 @@ void life_wants(struct gossip_life *life)
     if (life->options.steps > 0 && life->step >= life->options.steps)
         life->givers = LIFE_FINISHED;
     life->n_asked = life->n_passed = 0;
+    life->refused = false;
     life->fetch_ns = life->donor_ns = life->now_ns;
     if (life->state != GOSSIP_LIFE_FETCHING)
         life_enter(life, GOSSIP_LIFE_FETCHING);
@@ -80,11 +81,30 @@ void life_linked(struct gossip_life *life, const struct gossip_id *peer)
         life->n_asked = 0;
 }
 
+// Those that gave a model which was refused, or none, have not finished: whether this node is left alone is
+// open again.
 static void give_up(struct gossip_life *life)
 {
+    const bool not_alone = life->end == LIFE_ALONE && life->refused;
+
+    life->end = not_alone ? LIFE_GOES_ON : life->end;
     life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
-    life_act(life, GOSSIP_LIFE_END_FETCH);
+    life_act(life, GOSSIP_LIFE_END_FETCH)->on = not_alone;
     go_on(life);
+}
+
+static void give_up_silent(struct gossip_life *life)
+{
+    life->refused |= life->n_wanted > 0;
+    for (size_t i = 0; life->end == LIFE_ALONE && i < life->n_wanted; i++)
+        life_mark_unfit(life, &life->wanted[i]);
+    give_up(life);
+}
+
+void life_unfit(struct gossip_life *life, const struct gossip_id *peer)
+{
+    life_mark_unfit(life, peer);
+    life->refused |= life_fetches(life);
 }
 
 // A process that got no model continues if it has one of its own, else it ends.
@@ -179,7 +199,7 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
     if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS)) {
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
     } else if (own) {
-        give_up(life);
+        give_up_silent(life);
     } else {
         end_without_model(life, false, silent_ns);
     }
@@ -202,8 +222,12 @@ void life_consider_donors(struct gossip_life *life)
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
     const bool goes_on = !life->options.alone_stops && life->options.steps > 0 &&
                          life->step >= life->options.steps; // train.alone: with its own model to the end
-    if (own && (count == 0 || goes_on || life->now_ns - life->fetch_ns >= FETCH_NS)) {
+    if (own && (count == 0 || goes_on)) {
         give_up(life);
+        return;
+    }
+    if (own && life->now_ns - life->fetch_ns >= FETCH_NS) {
+        give_up_silent(life);
         return;
     }
     look_at_links(life, chosen, count);

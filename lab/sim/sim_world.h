@@ -61,7 +61,7 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, merges, checkpoints,
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, merges, checkpoints,
         resumed,
         replayed; // replayed: records of journals
 };

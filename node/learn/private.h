@@ -30,6 +30,9 @@ struct node_learner {
     struct gossip_exchange_totals totals;
     struct gossip_round_account account; // of the round whose row is to be written
     bool merged;                         // the model is that of all nodes
+    bool merge_refused;                  // it is this node's own: that of all nodes was worse
+    size_t merged_nodes;
+    struct gossip_id donor; // of the latest model that was fetched
     struct train_score own;              // then: of this node's own final model; NAN: not measured
     struct node_distance distance;       // of the models, over the latest exchanges
     struct train_spread *spreads;        // for the scaling, from the loop; NULL: not here yet
