@@ -20,8 +20,8 @@ struct gossip_average {
         BEGINS, // to fetch: the edges go down; then donors are wanted
         FETCHES,
         JUDGES_FETCHED, // its trainer judges a donor's model
-        RETURNS,  // the edges go down; then the model is adopted
-        RETURNED, // they come up
+        RETURNS,        // the edges go down; then the model is adopted
+        RETURNED,       // they come up
         MERGES,
         JUDGES_MERGED,
     } work;

@@ -17,7 +17,8 @@
 //     gossip_average_return -> DONE       likewise, with a model that is here
 //     gossip_average_merge  -> MERGED     the exchange is frozen from here on
 //
-// Before a model of others replaces this node's, the trainer is asked about it: JUDGE, gossip_average_verdict.
+// Before a model of others replaces this node's, the trainer is asked about it: JUDGE,
+// gossip_average_verdict.
 //
 // One owner (the worker's thread; the process of a simulation). The exchange is the owner's, and borrowed
 // until destroy; meanwhile only this object steps it. The owner takes all actions after each event. While it
@@ -44,7 +45,7 @@ struct gossip_average_options {
     struct gossip_exchange *exchange;
     bool local;                         // no edge ever comes up and no round meets a peer
     uint64_t merge_patience_ns;         // struct gossip_merge_options
-    bool judges; // the owner answers JUDGE; false: every model is taken
+    bool judges;                        // the owner answers JUDGE; false: every model is taken
     const struct gossip_teller *teller; // gets a line for each event and action of the exchange; NULL: nobody
     // What this node gives beside its published model, to nodes that ask for a copy. False: the trainer
     // changes it at this moment.
@@ -143,9 +144,9 @@ struct gossip_average_action {
     const uint8_t *records;
     size_t bytes; // of `records`
     bool dead, met, apart, answered;
-    const float *model; // JUDGE: [parameters] in ordinary memory, until the verdict
-    bool refused;       // MERGED: the merged one was
-    bool not_alone;     // FETCHED: gossip_rounds_not_alone
+    const float *model;                         // JUDGE: [parameters] in ordinary memory, until the verdict
+    bool refused;                               // MERGED: the merged one was
+    bool not_alone;                             // FETCHED: gossip_rounds_not_alone
     enum base_error error;                      // UNGIVEN
     uint64_t round;                             // DONE
     const struct gossip_round_account *account; // DONE: of a boundary that met others; else NULL

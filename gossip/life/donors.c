@@ -27,7 +27,8 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
 {
     const uint8_t flags = info->record->flags;
 
-    if (!gossip_life_believes(info) || life_is_unfit(life, &info->record->id) || (life->givers == LIFE_FINISHED && !(flags & GOSSIP_RECORD_FINISHED)))
+    if (!gossip_life_believes(info) || life_is_unfit(life, &info->record->id) ||
+        (life->givers == LIFE_FINISHED && !(flags & GOSSIP_RECORD_FINISHED)))
         return false;
     if (info->progress_ns > 0 && info->round < life->least_round) // it may have been away, too
         return false;
@@ -99,8 +100,7 @@ void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
 // Those whose models were refused have not finished, and one that trains does not end this node's training.
 static bool takes_any(const struct gossip_life *life)
 {
-    return !(life->end == LIFE_ALONE && life->refused) &&
-           (life->givers != LIFE_ANY || life->least_round > 0);
+    return !(life->end == LIFE_ALONE && life->refused) && (life->givers != LIFE_ANY || life->least_round > 0);
 }
 
 size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])

@@ -27,7 +27,8 @@ static void note_way(struct gossip_life *life, const struct gossip_member_info *
 {
     const uint64_t steps = life->options.steps;
     bool there;
-    const size_t at = gossip_id_place(&info->record->id, life->ways, life->n_ways, sizeof *life->ways, &there);
+    const size_t at =
+        gossip_id_place(&info->record->id, life->ways, life->n_ways, sizeof *life->ways, &there);
 
     if (there)
         return;
@@ -48,7 +49,8 @@ static void note_way(struct gossip_life *life, const struct gossip_member_info *
 static bool doubts_end(const struct gossip_life *life, const struct gossip_member_info *info)
 {
     bool there;
-    const size_t at = gossip_id_place(&info->record->id, life->ways, life->n_ways, sizeof *life->ways, &there);
+    const size_t at =
+        gossip_id_place(&info->record->id, life->ways, life->n_ways, sizeof *life->ways, &there);
 
     if (life_is_unfit(life, &info->record->id))
         return true;

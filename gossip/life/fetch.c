@@ -186,6 +186,55 @@ static void end_without_model(struct gossip_life *life, bool gone, uint64_t sile
     life_end_fetch(life);
 }
 
+// All members that claim to train were asked, and more, with this node, wait as it does. All have made the
+// same first model.
+static bool are_outnumbered(const struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    struct gossip_member_info self, other;
+    size_t claim = 0, wait = 1;
+
+    world->member(world->owner, 0, &self);
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        world->member(world->owner, i, &other);
+        const bool trains = other.record->flags & GOSSIP_RECORD_TRAINING;
+        if (!gossip_life_believes(&other))
+            continue;
+        if (other.record->first_model != self.record->first_model ||
+            (trains && !life_is_among(life->wanted, life->n_wanted, &other.record->id)))
+            return false;
+        claim += trains;
+        wait += !trains;
+    }
+    return claim > 0 && wait > claim;
+}
+
+// A new node waits for members that claim to train, and none of them gives a block: none trains.
+static bool can_begin(const struct gossip_life *life)
+{
+    return !life->options.resumed && !life->options.gathers && life->census.finished == 0 &&
+           life->now_ns - life->begun_ns >= life->options.start_timeout_ns && are_outnumbered(life);
+}
+
+static bool has_long_no_link(const struct gossip_life *life)
+{
+    for (size_t i = 0; i < life->n_wanted; i++)
+        if (life->now_ns - life->wanted_ns[i] < FETCH_NS)
+            return false;
+    return life->n_wanted > 0;
+}
+
+// With its first model. Others that wait take it from this node.
+static void begin_without(struct gossip_life *life)
+{
+    for (size_t i = 0; i < life->n_wanted; i++)
+        life_mark_unfit(life, &life->wanted[i]);
+    life_reach(life, LIFE_COMPLETE);
+    life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
+    life_act(life, GOSSIP_LIFE_END_FETCH)->on = true;
+    go_on(life);
+}
+
 // Donors with links send nothing: others are asked. A node that gets no block continues with its own model;
 // if it has none, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
@@ -196,13 +245,14 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
         return;
     for (size_t i = 0; i < life->n_asked; i++)
         life_pass_over(life, &life->asked[i]);
-    if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS)) {
+    if (!own && silent_ns >= FETCH_NS && can_begin(life))
+        begin_without(life);
+    else if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS))
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
-    } else if (own) {
+    else if (own)
         give_up_silent(life);
-    } else {
+    else
         end_without_model(life, false, silent_ns);
-    }
 }
 
 void life_consider_donors(struct gossip_life *life)
@@ -217,6 +267,10 @@ void life_consider_donors(struct gossip_life *life)
     const uint64_t silent_ns = life->now_ns - life->fetch_ns;
     if (!own && count == 0 && silent_ns >= LIFE_NOTHING_NS) { // all members that had a model may be dead
         end_without_model(life, false, silent_ns);
+        return;
+    }
+    if (!own && has_long_no_link(life) && can_begin(life)) {
+        begin_without(life);
         return;
     }
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);

@@ -81,8 +81,8 @@ struct gossip_learner {
     // The vectors were changed, and the learner is now at `step` of the schedule.
     void (*adopt)(void *owner, size_t which, enum gossip_learner_change change, uint64_t step);
     // Between `adopt` and `steps`: false: `model`, [parameters] in ordinary memory, is clearly worse for this
-    // node's own examples than the one in the vectors. NULL: it cannot tell, and takes the models of others as
-    // they come.
+    // node's own examples than the one in the vectors. NULL: it cannot tell, and takes the models of others
+    // as they come.
     bool (*accepts)(void *owner, size_t which, const float *model, enum gossip_learner_offer offer);
     // For a checkpoint: writes the state besides the vectors, malloc'ed, which the caller frees; returns its
     // size. NULL if checkpoints are written in another way. `thaw` restores it; RESTORED follows.

@@ -221,8 +221,9 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_ASK,  // ids: members that can be asked for blocks of a model now. round, step: a donor that
                       // reports more is lying; 0: not known
     GOSSIP_LIFE_NEWS, // reports, count, members: GOSSIP_EXCHANGE_NEWS
-    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own. on: it was not left alone
-                           // (gossip_rounds_not_alone)
+    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own. on: nobody else trains
+                           // or
+                           // has finished, whatever they say (gossip_rounds_not_alone)
     GOSSIP_LIFE_AMONG,     // merging[count]: members that have finished, this node included (gossip/merge)
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
     // for the learner; they take effect at its next boundary

@@ -434,7 +434,10 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     if (!complete) {
         if (not_alone && r->orders.end == GOSSIP_ORDER_ALONE)
             r->orders.end = GOSSIP_ORDER_START;
-        r->model = gossip_rounds_complete(r) ? GOSSIP_ROUNDS_BEREFT : GOSSIP_ROUNDS_NO_MODEL;
+        if (!gossip_rounds_complete(r))
+            r->model = not_alone ? GOSSIP_ROUNDS_OWN : GOSSIP_ROUNDS_NO_MODEL;
+        else
+            r->model = GOSSIP_ROUNDS_BEREFT;
         return;
     }
     r->model = GOSSIP_ROUNDS_BORROWED;

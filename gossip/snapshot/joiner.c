@@ -39,7 +39,7 @@ struct gossip_joiner {
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // time of the latest block, or of the first ask after an idle time
     bool begun;
-    bool whole; // a model was refused: blocks of two donors are not mixed any more
+    bool whole;             // a model was refused: blocks of two donors are not mixed any more
     struct gossip_id donor; // of the latest block
     uint64_t
         fed_ns; // time of the latest block of any donor, or of the beginning, plus the time without any donor

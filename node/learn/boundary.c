@@ -249,9 +249,8 @@ static void judge(struct node_learner *l, const struct node_round *round, const 
         base_log(BASE_LOG_WARN, donors ? "refused_model" : "merge",
                  "%s is refused: on this node's own examples its loss is %.4g, that of this node's model "
                  "%.4g, that of a model that knows nothing %.4g",
-                 donors ? "a donor's model" : "the merged model",
-                 l->options.trainee->probe.other, l->options.trainee->probe.own,
-                 l->options.trainee->probe.nothing);
+                 donors ? "a donor's model" : "the merged model", l->options.trainee->probe.other,
+                 l->options.trainee->probe.own, l->options.trainee->probe.nothing);
     node_mailbox_deliver(l->options.worker, verdict);
 }
 
@@ -450,9 +449,10 @@ bool node_learner_fetch(struct node_learner *l)
         move(l, NULL, l->vectors.outer, into->outer);
         take_blob(l, blob);
         if (!l->learner.accepts)
-            base_log(BASE_LOG_INFO, "adopted",
-                     "another node's model, as it came: a program that trains by itself cannot say whether it is "
-                     "worse than its own");
+            base_log(
+                BASE_LOG_INFO, "adopted",
+                "another node's model, as it came: a program that trains by itself cannot say whether it is "
+                "worse than its own");
     }
     if (round.not_alone)
         gossip_rounds_not_alone(&l->rounds);

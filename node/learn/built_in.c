@@ -243,8 +243,7 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
 
 bool node_built_in_accepts(struct node_built_in *b, const float *model, enum gossip_learner_offer offer)
 {
-    const enum train_offer as =
-        offer == GOSSIP_LEARNER_MERGED ? TRAIN_OFFER_MERGED : TRAIN_OFFER_DONORS;
+    const enum train_offer as = offer == GOSSIP_LEARNER_MERGED ? TRAIN_OFFER_MERGED : TRAIN_OFFER_DONORS;
     b->probe = train_probe(b->trainer, model, as);
     return !train_probe_is_worse(&b->probe, as);
 }
