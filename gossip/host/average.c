@@ -19,9 +19,11 @@ struct gossip_average {
         MEETS,
         BEGINS, // to fetch: the edges go down; then donors are wanted
         FETCHES,
-        RETURNS,  // the edges go down; then the model is adopted
-        RETURNED, // they come up
+        JUDGES_FETCHED, // its trainer judges a donor's model
+        RETURNS,        // the edges go down; then the model is adopted
+        RETURNED,       // they come up
         MERGES,
+        JUDGES_MERGED,
     } work;
     struct gossip_average_round round; // ROUND, MEETS
     bool asks;                         // MEETS: the schedule names `partner`
@@ -36,6 +38,7 @@ struct gossip_average {
     struct gossip_message message;          // of the latest action, or the answer of a donor
     bool follows;                           // edges may change
     bool finished;                          // the last step is done
+    bool not_alone;                         // this fetch ends as END_FETCH says
     bool gives, given;                      // there may be a copy to make; there is one for those that wait
     bool moved;     // there may be something to send for a fetch or a merge, or its end
     bool times_out; // the exchange's deadline has passed
@@ -288,6 +291,7 @@ enum base_error gossip_average_fetch(struct gossip_average *a, const struct goss
     if (error)
         return error;
     a->work = BEGINS;
+    a->not_alone = false;
     gossip_donor_thaw(a->donor); // what it has is obsolete
     a->gives = a->given = false;
     lower_edges(a);
@@ -306,6 +310,7 @@ static void end_fetch(struct gossip_average *a, bool complete, uint64_t round, u
 {
     struct gossip_average_action fetched = {
         .kind = GOSSIP_AVERAGE_FETCHED,
+        .not_alone = a->not_alone,
         .live = {.kind = GOSSIP_LIFE_FETCHED, .round = round, .step = number, .ok = complete}};
 
     gossip_joiner_progress(a->joiner, &fetched.fetched);
@@ -318,6 +323,33 @@ static void end_fetch(struct gossip_average *a, bool complete, uint64_t round, u
     push(a, fetched);
 }
 
+static void judge(struct gossip_average *a, const float *model)
+{
+    BASE_ASSERT(a->work == FETCHES || a->work == MERGES);
+    a->work = a->work == FETCHES ? JUDGES_FETCHED : JUDGES_MERGED;
+    push(a, (struct gossip_average_action){.kind = GOSSIP_AVERAGE_JUDGE, .model = model});
+}
+
+// Another donor's model is fetched; the life chooses others.
+static void refuse_model(struct gossip_average *a)
+{
+    struct gossip_average_action unfit = {.kind = GOSSIP_AVERAGE_LIVE, .live.kind = GOSSIP_LIFE_UNFIT};
+
+    a->work = FETCHES;
+    a->moved = true;
+    if (gossip_joiner_refuse(a->joiner, a->now_ns, &unfit.live.peer))
+        push(a, unfit);
+}
+
+static void take_fetched(struct gossip_average *a)
+{
+    uint64_t round, number;
+    const bool complete = gossip_joiner_complete(a->joiner, &round, &number);
+
+    BASE_ASSERT(complete);
+    end_fetch(a, true, round, number);
+}
+
 static bool next_of_fetch(struct gossip_average *a, struct gossip_average_action *action)
 {
     uint64_t round, number;
@@ -325,7 +357,10 @@ static bool next_of_fetch(struct gossip_average *a, struct gossip_average_action
     if (gossip_joiner_next(a->joiner, a->now_ns, &action->peer, &a->message))
         return true;
     if (gossip_joiner_complete(a->joiner, &round, &number)) {
-        end_fetch(a, true, round, number);
+        if (!a->options.judges)
+            take_fetched(a);
+        else if (a->work == FETCHES)
+            judge(a, a->fetch.into.part[GOSSIP_PART_MODEL]);
         return false;
     }
     *action = (struct gossip_average_action){.kind = GOSSIP_AVERAGE_LIVE, .live.kind = GOSSIP_LIFE_STARVED};
@@ -351,12 +386,13 @@ enum base_error gossip_average_merge(struct gossip_average *a, float *model, boo
     return BASE_OK;
 }
 
-static void end_merge(struct gossip_average *a)
+static void end_merge(struct gossip_average *a, bool accepted)
 {
     struct gossip_average_action merged = {.kind = GOSSIP_AVERAGE_MERGED, .end = gossip_merge_end(a->merge)};
 
-    merged.live =
-        (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED, .ok = merged.end == GOSSIP_MERGE_MERGED};
+    merged.refused = merged.end == GOSSIP_MERGE_MERGED && !accepted;
+    merged.live = (struct gossip_life_event){.kind = GOSSIP_LIFE_MERGED,
+                                             .ok = merged.end == GOSSIP_MERGE_MERGED && accepted};
     gossip_merge_info(a->merge, &merged.merged);
     if (merged.live.ok)
         memcpy(a->merged, gossip_merge_model(a->merge),
@@ -439,8 +475,19 @@ static void end(struct gossip_average *a)
 {
     if (a->joiner)
         end_fetch(a, false, 0, 0);
-    else if (a->work == MERGES)
-        end_merge(a);
+    else if (a->work == MERGES || a->work == JUDGES_MERGED)
+        end_merge(a, true);
+}
+
+void gossip_average_verdict(struct gossip_average *a, bool accepts, uint64_t now_ns)
+{
+    a->now_ns = now_ns;
+    if (a->work == JUDGES_MERGED)
+        end_merge(a, accepts);
+    else if (a->work == JUDGES_FETCHED && accepts)
+        take_fetched(a);
+    else if (a->work == JUDGES_FETCHED)
+        refuse_model(a);
 }
 
 void gossip_average_give_up(struct gossip_average *a, uint64_t now_ns)
@@ -477,6 +524,7 @@ void gossip_average_order(struct gossip_average *a, const struct gossip_life_act
         tell_news(a, order);
         break;
     case GOSSIP_LIFE_END_FETCH:
+        a->not_alone = order->on;
         end(a);
         break;
     case GOSSIP_LIFE_AMONG:
@@ -545,8 +593,10 @@ static bool next_moved(struct gossip_average *a, struct gossip_average_action *a
     *action = (struct gossip_average_action){.kind = GOSSIP_AVERAGE_SEND, .message = &a->message};
     if (gossip_merge_next(a->merge, &action->peer, &a->message))
         return true;
-    if (a->work == MERGES && gossip_merge_end(a->merge))
-        end_merge(a);
+    if (a->work == MERGES && gossip_merge_end(a->merge) == GOSSIP_MERGE_MERGED && a->options.judges)
+        judge(a, gossip_merge_model(a->merge));
+    else if (a->work == MERGES && gossip_merge_end(a->merge))
+        end_merge(a, true);
     return false;
 }
 

@@ -17,6 +17,9 @@
 //     gossip_average_return -> DONE       likewise, with a model that is here
 //     gossip_average_merge  -> MERGED     the exchange is frozen from here on
 //
+// Before a model of others replaces this node's, the trainer is asked about it: JUDGE,
+// gossip_average_verdict.
+//
 // One owner (the worker's thread; the process of a simulation). The exchange is the owner's, and borrowed
 // until destroy; meanwhile only this object steps it. The owner takes all actions after each event. While it
 // carries out one of the first seven kinds it reports none; while it carries out another, it may.
@@ -42,6 +45,7 @@ struct gossip_average_options {
     struct gossip_exchange *exchange;
     bool local;                         // no edge ever comes up and no round meets a peer
     uint64_t merge_patience_ns;         // struct gossip_merge_options
+    bool judges;                        // the owner answers JUDGE; false: every model is taken
     const struct gossip_teller *teller; // gets a line for each event and action of the exchange; NULL: nobody
     // What this node gives beside its published model, to nodes that ask for a copy. False: the trainer
     // changes it at this moment.
@@ -100,6 +104,9 @@ void gossip_average_return(struct gossip_average *average, const struct gossip_a
 // counts in the mean. BASE_ENOMEM: no merge has begun.
 enum base_error gossip_average_merge(struct gossip_average *average, float *model, bool gives,
                                      uint64_t now_ns) BASE_CHECK;
+// What the trainer says of the model of the latest JUDGE. A donor whose model it refuses is not asked again;
+// instead of a merged model it keeps its own. Does nothing if fetch or merge have ended meanwhile.
+void gossip_average_verdict(struct gossip_average *average, bool accepts, uint64_t now_ns);
 // The trainer waits no longer: a round ends without its exchange, a fetch or a merge without a result. Does
 // nothing if that has just ended.
 void gossip_average_give_up(struct gossip_average *average, uint64_t now_ns);
@@ -118,7 +125,8 @@ enum gossip_average_action_kind {
     GOSSIP_AVERAGE_DONE,    // `round`: the one to continue from; `met`, `apart`: gossip_rounds_met
     GOSSIP_AVERAGE_FETCHED, // `live.ok`: the model is a donor's, of `live.round` and `live.step`; `fetched`
     GOSSIP_AVERAGE_MERGED,  // `live.ok`: the model is that of all nodes; `end`, `merged`
-    GOSSIP_AVERAGE_LIVE,    // `live`: WANTS, STARVED or SERVED; `answered`: at once
+    GOSSIP_AVERAGE_JUDGE,   // `model`: does it serve this node's own examples as well as its own model?
+    GOSSIP_AVERAGE_LIVE,    // `live`: WANTS, STARVED, UNFIT or SERVED; `answered`: at once
 };
 enum gossip_average_why {
     GOSSIP_AVERAGE_IMPLAUSIBLE, // the first three: enum gossip_refusal
@@ -136,6 +144,9 @@ struct gossip_average_action {
     const uint8_t *records;
     size_t bytes; // of `records`
     bool dead, met, apart, answered;
+    const float *model;                         // JUDGE: [parameters] in ordinary memory, until the verdict
+    bool refused;                               // MERGED: the merged one was
+    bool not_alone;                             // FETCHED: gossip_rounds_not_alone
     enum base_error error;                      // UNGIVEN
     uint64_t round;                             // DONE
     const struct gossip_round_account *account; // DONE: of a boundary that met others; else NULL

@@ -27,7 +27,8 @@ static bool can_give(const struct gossip_life *life, const struct gossip_member_
 {
     const uint8_t flags = info->record->flags;
 
-    if (!gossip_life_believes(info) || (life->givers == LIFE_FINISHED && !(flags & GOSSIP_RECORD_FINISHED)))
+    if (!gossip_life_believes(info) || life_is_unfit(life, &info->record->id) ||
+        (life->givers == LIFE_FINISHED && !(flags & GOSSIP_RECORD_FINISHED)))
         return false;
     if (info->progress_ns > 0 && info->round < life->least_round) // it may have been away, too
         return false;
@@ -96,13 +97,19 @@ void life_pass_over(struct gossip_life *life, const struct gossip_id *id)
     life->passed[at] = (struct life_away){.id = *id, .since_ns = life->now_ns};
 }
 
+// Those whose models were refused have not finished, and one that trains does not end this node's training.
+static bool takes_any(const struct gossip_life *life)
+{
+    return !(life->end == LIFE_ALONE && life->refused) && (life->givers != LIFE_ANY || life->least_round > 0);
+}
+
 size_t life_choose_donors(struct gossip_life *life, struct gossip_id chosen[GOSSIP_LIFE_DONORS])
 {
     size_t count = choose(life, false, chosen);
 
     if (count == 0)
         count = choose(life, true, chosen);
-    if (count == 0 && (life->givers != LIFE_ANY || life->least_round > 0)) {
+    if (count == 0 && takes_any(life)) {
         life->givers = LIFE_ANY; // they are gone again: any will do
         life->least_round = 0;
         count = choose(life, true, chosen);

@@ -51,6 +51,7 @@ void life_wants(struct gossip_life *life)
     if (life->options.steps > 0 && life->step >= life->options.steps)
         life->givers = LIFE_FINISHED;
     life->n_asked = life->n_passed = 0;
+    life->refused = false;
     life->fetch_ns = life->donor_ns = life->now_ns;
     if (life->state != GOSSIP_LIFE_FETCHING)
         life_enter(life, GOSSIP_LIFE_FETCHING);
@@ -80,11 +81,30 @@ void life_linked(struct gossip_life *life, const struct gossip_id *peer)
         life->n_asked = 0;
 }
 
+// Those that gave a model which was refused, or none, have not finished: whether this node is left alone is
+// open again.
 static void give_up(struct gossip_life *life)
 {
+    const bool not_alone = life->end == LIFE_ALONE && life->refused;
+
+    life->end = not_alone ? LIFE_GOES_ON : life->end;
     life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
-    life_act(life, GOSSIP_LIFE_END_FETCH);
+    life_act(life, GOSSIP_LIFE_END_FETCH)->on = not_alone;
     go_on(life);
+}
+
+static void give_up_silent(struct gossip_life *life)
+{
+    life->refused |= life->n_wanted > 0;
+    for (size_t i = 0; life->end == LIFE_ALONE && i < life->n_wanted; i++)
+        life_mark_unfit(life, &life->wanted[i]);
+    give_up(life);
+}
+
+void life_unfit(struct gossip_life *life, const struct gossip_id *peer)
+{
+    life_mark_unfit(life, peer);
+    life->refused |= life_fetches(life);
 }
 
 // A process that got no model continues if it has one of its own, else it ends.
@@ -166,6 +186,55 @@ static void end_without_model(struct gossip_life *life, bool gone, uint64_t sile
     life_end_fetch(life);
 }
 
+// All members that claim to train were asked, and more, with this node, wait as it does. All have made the
+// same first model.
+static bool are_outnumbered(const struct gossip_life *life)
+{
+    const struct gossip_life_world *world = life->world;
+    struct gossip_member_info self, other;
+    size_t claim = 0, wait = 1;
+
+    world->member(world->owner, 0, &self);
+    for (size_t i = 1, n = world->members(world->owner); i < n; i++) {
+        world->member(world->owner, i, &other);
+        const bool trains = other.record->flags & GOSSIP_RECORD_TRAINING;
+        if (!gossip_life_believes(&other))
+            continue;
+        if (other.record->first_model != self.record->first_model ||
+            (trains && !life_is_among(life->wanted, life->n_wanted, &other.record->id)))
+            return false;
+        claim += trains;
+        wait += !trains;
+    }
+    return claim > 0 && wait > claim;
+}
+
+// A new node waits for members that claim to train, and none of them gives a block: none trains.
+static bool can_begin(const struct gossip_life *life)
+{
+    return !life->options.resumed && !life->options.gathers && life->census.finished == 0 &&
+           life->now_ns - life->begun_ns >= life->options.start_timeout_ns && are_outnumbered(life);
+}
+
+static bool has_long_no_link(const struct gossip_life *life)
+{
+    for (size_t i = 0; i < life->n_wanted; i++)
+        if (life->now_ns - life->wanted_ns[i] < FETCH_NS)
+            return false;
+    return life->n_wanted > 0;
+}
+
+// With its first model. Others that wait take it from this node.
+static void begin_without(struct gossip_life *life)
+{
+    for (size_t i = 0; i < life->n_wanted; i++)
+        life_mark_unfit(life, &life->wanted[i]);
+    life_reach(life, LIFE_COMPLETE);
+    life_tell(life, GOSSIP_LIFE_GAVE_UP, 0, 0);
+    life_act(life, GOSSIP_LIFE_END_FETCH)->on = true;
+    go_on(life);
+}
+
 // Donors with links send nothing: others are asked. A node that gets no block continues with its own model;
 // if it has none, it ends.
 void life_starved(struct gossip_life *life, uint64_t silent_ns)
@@ -176,13 +245,14 @@ void life_starved(struct gossip_life *life, uint64_t silent_ns)
         return;
     for (size_t i = 0; i < life->n_asked; i++)
         life_pass_over(life, &life->asked[i]);
-    if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS)) {
+    if (!own && silent_ns >= FETCH_NS && can_begin(life))
+        begin_without(life);
+    else if (silent_ns < (own ? FETCH_NS : LIFE_NOTHING_NS))
         life_tell(life, GOSSIP_LIFE_STARVED_BY, life->n_asked, silent_ns / LIFE_SECOND);
-    } else if (own) {
-        give_up(life);
-    } else {
+    else if (own)
+        give_up_silent(life);
+    else
         end_without_model(life, false, silent_ns);
-    }
 }
 
 void life_consider_donors(struct gossip_life *life)
@@ -199,11 +269,19 @@ void life_consider_donors(struct gossip_life *life)
         end_without_model(life, false, silent_ns);
         return;
     }
+    if (!own && has_long_no_link(life) && can_begin(life)) {
+        begin_without(life);
+        return;
+    }
     life_wake(life, life->fetch_ns + LIFE_NOTHING_NS);
     const bool goes_on = !life->options.alone_stops && life->options.steps > 0 &&
                          life->step >= life->options.steps; // train.alone: with its own model to the end
-    if (own && (count == 0 || goes_on || life->now_ns - life->fetch_ns >= FETCH_NS)) {
+    if (own && (count == 0 || goes_on)) {
         give_up(life);
+        return;
+    }
+    if (own && life->now_ns - life->fetch_ns >= FETCH_NS) {
+        give_up_silent(life);
         return;
     }
     look_at_links(life, chosen, count);

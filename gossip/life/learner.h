@@ -59,6 +59,11 @@ enum gossip_learner_change {    // what the caller did to the vectors
     GOSSIP_LEARNER_RETURNED,    // the steps had diverged: the exchange has the learner's last good vectors
 };
 
+enum gossip_learner_offer {
+    GOSSIP_LEARNER_DONORS, // the model of another node
+    GOSSIP_LEARNER_MERGED, // the mean of the final models of all
+};
+
 struct gossip_learner {
     void *owner;
     size_t parameters;
@@ -75,6 +80,10 @@ struct gossip_learner {
     void (*boundary)(void *owner, size_t which, struct gossip_learner_steps *did);
     // The vectors were changed, and the learner is now at `step` of the schedule.
     void (*adopt)(void *owner, size_t which, enum gossip_learner_change change, uint64_t step);
+    // Between `adopt` and `steps`: false: `model`, [parameters] in ordinary memory, is clearly worse for this
+    // node's own examples than the one in the vectors. NULL: it cannot tell, and takes the models of others
+    // as they come.
+    bool (*accepts)(void *owner, size_t which, const float *model, enum gossip_learner_offer offer);
     // For a checkpoint: writes the state besides the vectors, malloc'ed, which the caller frees; returns its
     // size. NULL if checkpoints are written in another way. `thaw` restores it; RESTORED follows.
     size_t (*freeze)(void *owner, size_t which, uint8_t **state);

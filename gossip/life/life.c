@@ -32,6 +32,8 @@ static void look_around(struct gossip_life *life)
         world->member(world->owner, i, &info);
         gossip_life_count(&life->census, &info, life->options.steps);
     }
+    if (!world->census || life->n_unfit > 0)
+        life_consider_doubts(life);
     if (life->met_ns == 0 &&
         (life->census.others > 0 || (world->edges && world->edges->count(world->edges->owner) > 0)))
         life->met_ns = life->now_ns;
@@ -111,6 +113,9 @@ static void take(struct gossip_life *life, const struct gossip_life_event *event
         break;
     case GOSSIP_LIFE_FETCHED:
         life_fetched(life, event);
+        break;
+    case GOSSIP_LIFE_UNFIT:
+        life_unfit(life, &event->peer);
         break;
     case GOSSIP_LIFE_SERVED:
         life->stirred_ns = life->now_ns + LIFE_SERVES_NS;
@@ -213,6 +218,7 @@ void gossip_life_destroy(struct gossip_life *life)
     free(life->away);
     free(life->other_side.id);
     free(life->told);
+    free(life->ways);
     free(life);
 }
 

@@ -180,6 +180,7 @@ enum gossip_life_event_kind {
     GOSSIP_LIFE_STARVED,   // none of the donors that it asks has sent a block for `silent_ns`
     GOSSIP_LIFE_FETCHED,   // `ok`: the model is complete, round and step are the model's; else nothing was
                            // fetched
+    GOSSIP_LIFE_UNFIT,     // the learner has refused the model of `peer`
     GOSSIP_LIFE_SERVED,    // a member has asked this node for a block of its model
     GOSSIP_LIFE_DONE,      // the learner has done its last step, or has ended alone
     GOSSIP_LIFE_MERGED,    // the merge has ended, with one model or without
@@ -220,7 +221,9 @@ enum gossip_life_action_kind {
     GOSSIP_LIFE_ASK,  // ids: members that can be asked for blocks of a model now. round, step: a donor that
                       // reports more is lying; 0: not known
     GOSSIP_LIFE_NEWS, // reports, count, members: GOSSIP_EXCHANGE_NEWS
-    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own
+    GOSSIP_LIFE_END_FETCH, // no node with a model is left: it continues with its own. on: nobody else trains
+                           // or
+                           // has finished, whatever they say (gossip_rounds_not_alone)
     GOSSIP_LIFE_AMONG,     // merging[count]: members that have finished, this node included (gossip/merge)
     GOSSIP_LIFE_FORGET,    // peer: dead or gone for forget_after; forget its edge
     // for the learner; they take effect at its next boundary

@@ -2,8 +2,8 @@
 // to this folder. No file calls one that calls it (lint.circles):
 //
 //     life -> begin, isolation, away, shard, settings
-//             begin, isolation -> end -> unite -> fetch -> pause -> count, alone -> donors, progress -> look,
-//             state; settings -> progress
+//             begin, isolation -> end -> unite -> fetch -> pause -> count, alone -> donors, progress -> doubt
+//             -> look, state; settings -> progress
 #ifndef GOSSIP_LIFE_STATE_H
 #define GOSSIP_LIFE_STATE_H
 
@@ -17,6 +17,7 @@
 #define LIFE_NOTHING_NS (300 * LIFE_SECOND) // how long a node without a model waits for one
 #define LIFE_SERVES_NS  (60 * LIFE_SECOND)  // a block of a model takes 33 s at 64 kbit/s
 #define LIFE_PASSED     16u
+#define LIFE_UNFIT      64u
 
 struct life_progress {
     uint64_t round, step;
@@ -25,6 +26,12 @@ struct life_progress {
 struct life_away { // a member that is dead or has left, until its edge is forgotten
     struct gossip_id id;
     uint64_t since_ns;
+};
+
+struct life_way { // of a member, when it was first seen on its way
+    struct gossip_id id;
+    uint64_t left;     // its steps to go
+    uint64_t own_step; // of this node
 };
 
 struct life_ids {
@@ -114,6 +121,13 @@ struct gossip_life {
     size_t n_wanted, n_asked;
     struct life_away passed[LIFE_PASSED]; // skipped for a while: no link comes up
     size_t n_passed;
+    struct gossip_id unfit[LIFE_UNFIT]; // whose models the learner has refused: the latest
+    size_t n_unfit;
+    bool refused; // in this fetch: a model was, or no donor gave one
+
+    // doubt.c
+    struct life_way *ways; // [n_ways] by id
+    size_t n_ways, ways_capacity;
 
     // pause.c
     unsigned pauses;     // as ordered
@@ -192,6 +206,11 @@ bool life_is_here(const struct gossip_member_info *info); // alive or suspected
 // It exchanges, or will with the first round, and the peer answers.
 bool life_is_live(const struct gossip_edge_info *edge);
 
+// doubt.c
+void life_mark_unfit(struct gossip_life *life, const struct gossip_id *id); // its model is of no use
+bool life_is_unfit(const struct gossip_life *life, const struct gossip_id *id);
+void life_consider_doubts(struct gossip_life *life); // takes those that are not believed out of the census
+
 // count.c
 void life_count(struct gossip_life *life); // its state is complete from now on
 void life_uncount(struct gossip_life *life);
@@ -237,6 +256,7 @@ void life_wants(struct gossip_life *life);
 void life_end_fetch(struct gossip_life *life); // it no longer needs a model
 void life_linked(struct gossip_life *life, const struct gossip_id *peer);
 void life_starved(struct gossip_life *life, uint64_t silent_ns);
+void life_unfit(struct gossip_life *life, const struct gossip_id *peer);
 void life_fetched(struct gossip_life *life, const struct gossip_life_event *event);
 void life_consider_donors(struct gossip_life *life);
 

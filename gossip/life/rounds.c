@@ -428,9 +428,16 @@ void gossip_rounds_met(struct gossip_rounds *r, uint64_t round, bool met, bool a
 void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t round, uint64_t step)
 {
     BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
+    const bool not_alone = r->not_alone;
     r->doing = GOSSIP_ROUNDS_WAIT;
+    r->not_alone = false;
     if (!complete) {
-        r->model = gossip_rounds_complete(r) ? GOSSIP_ROUNDS_BEREFT : GOSSIP_ROUNDS_NO_MODEL;
+        if (not_alone && r->orders.end == GOSSIP_ORDER_ALONE)
+            r->orders.end = GOSSIP_ORDER_START;
+        if (!gossip_rounds_complete(r))
+            r->model = not_alone ? GOSSIP_ROUNDS_OWN : GOSSIP_ROUNDS_NO_MODEL;
+        else
+            r->model = GOSSIP_ROUNDS_BEREFT;
         return;
     }
     r->model = GOSSIP_ROUNDS_BORROWED;
@@ -440,6 +447,12 @@ void gossip_rounds_fetched(struct gossip_rounds *r, bool complete, uint64_t roun
     r->round = round;
     r->step = base_min(step, r->options.steps);
     tell(r, GOSSIP_LEARNER_TAKEN);
+}
+
+void gossip_rounds_not_alone(struct gossip_rounds *r)
+{
+    BASE_ASSERT(r->doing == GOSSIP_ROUNDS_FETCH);
+    r->not_alone = true;
 }
 
 void gossip_rounds_returned(struct gossip_rounds *r)

@@ -133,7 +133,8 @@ struct gossip_rounds {
     enum gossip_learner_change change; // of which the learner is to be told
     enum gossip_rounds_model model;
     bool away;
-    bool collects; // it stands still, or was away: updates received meanwhile come first
+    bool collects;  // it stands still, or was away: updates received meanwhile come first
+    bool not_alone; // after this FETCH
     unsigned unusable_in_row;
     uint64_t unusable_rounds;         // in a row, so far
     unsigned returns_in_row;          // to the last good model, each soon after the one before
@@ -170,6 +171,9 @@ void gossip_rounds_met(struct gossip_rounds *rounds, uint64_t round, bool met, b
 // FETCH is over. `complete`: the vectors are a donor's, taken after its `round` and `step`; else they have
 // not changed.
 void gossip_rounds_fetched(struct gossip_rounds *rounds, bool complete, uint64_t round, uint64_t step);
+// Before a FETCH ends without a model: those that were asked gave none, or one that the learner has refused,
+// and are not believed any more. ALONE is void; a new node begins with its first model.
+void gossip_rounds_not_alone(struct gossip_rounds *rounds);
 // RETURN is over.
 void gossip_rounds_returned(struct gossip_rounds *rounds);
 // MERGE is over. `merged`: the model is that of all nodes; else this node's own with the last

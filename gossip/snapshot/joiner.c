@@ -39,6 +39,8 @@ struct gossip_joiner {
     struct giver *giver; // in use, or NULL
     uint64_t since_ns;   // time of the latest block, or of the first ask after an idle time
     bool begun;
+    bool whole;             // a model was refused: blocks of two donors are not mixed any more
+    struct gossip_id donor; // of the latest block
     uint64_t
         fed_ns; // time of the latest block of any donor, or of the beginning, plus the time without any donor
     uint64_t none_ns; // when the last donor went, if there is none
@@ -69,6 +71,23 @@ static void learn_limits(struct gossip_joiner *joiner)
     joiner->limit[GOSSIP_PART_SECOND] = gossip_plausible_value((double)second);
 }
 
+static bool wants(const struct gossip_joiner *joiner, uint8_t part)
+{
+    return part == GOSSIP_PART_BLOB ? joiner->into.blob != NULL
+                                    : part < GOSSIP_PARTS && joiner->into.part[part];
+}
+
+static void miss_all(struct gossip_joiner *joiner)
+{
+    BASE_ASSERT(joiner->asked == 0);
+    joiner->done = joiner->first = 0;
+    for (uint8_t p = 0; p < GOSSIP_PARTS; p++)
+        memset(joiner->state + p * joiner->blocks, wants(joiner, p) ? BLOCK_MISSING : BLOCK_DONE,
+               joiner->blocks);
+    joiner->state[GOSSIP_PART_BLOB * joiner->blocks] =
+        wants(joiner, GOSSIP_PART_BLOB) ? BLOCK_MISSING : BLOCK_DONE;
+}
+
 enum base_error gossip_joiner_create(const struct gossip_joiner_options *options,
                                      struct gossip_joiner **joiner)
 {
@@ -87,13 +106,10 @@ enum base_error gossip_joiner_create(const struct gossip_joiner_options *options
         free(fresh);
         return BASE_ENOMEM;
     }
-    for (size_t p = 0; p < GOSSIP_PARTS; p++) {
-        const bool wanted = fresh->into.part[p] != NULL;
-        memset(fresh->state + p * fresh->blocks, wanted ? BLOCK_MISSING : BLOCK_DONE, fresh->blocks);
-        fresh->total += wanted ? fresh->blocks : 0;
-    }
-    fresh->state[GOSSIP_PART_BLOB * fresh->blocks] = fresh->into.blob ? BLOCK_MISSING : BLOCK_DONE;
+    for (size_t p = 0; p < GOSSIP_PARTS; p++)
+        fresh->total += fresh->into.part[p] ? fresh->blocks : 0;
     fresh->total += fresh->into.blob != NULL;
+    miss_all(fresh);
     learn_limits(fresh);
     *joiner = fresh;
     return BASE_OK;
@@ -115,6 +131,15 @@ static struct giver *find_giver(struct gossip_joiner *joiner, const struct gossi
     return NULL;
 }
 
+// What it has is of no use, and says nothing about round and step.
+static void forget_blocks(struct gossip_joiner *joiner)
+{
+    miss_all(joiner);
+    joiner->round = joiner->step = 0;
+    for (size_t i = 0; i < joiner->n_givers; i++)
+        joiner->givers[i].gave = false;
+}
+
 // The blocks that were asked of the donor in use must be asked again, of any donor.
 static void leave_giver(struct gossip_joiner *joiner)
 {
@@ -125,6 +150,30 @@ static void leave_giver(struct gossip_joiner *joiner)
     joiner->asked = 0;
     joiner->first = 0;
     joiner->giver = NULL;
+    if (joiner->whole && joiner->done < joiner->total)
+        forget_blocks(joiner);
+}
+
+bool gossip_joiner_refuse(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *donor)
+{
+    struct giver *only = NULL;
+    size_t givers = 0;
+
+    BASE_ASSERT(joiner->done == joiner->total && joiner->asked == 0);
+    for (size_t i = 0; i < joiner->n_givers; i++)
+        if (joiner->givers[i].gave) {
+            only = &joiner->givers[i];
+            givers++;
+        }
+    joiner->whole = true;
+    joiner->fed_ns = joiner->told_ns = joiner->none_ns = now_ns;
+    if (givers == 1) {
+        only->lied = true;
+        *donor = only->id;
+    }
+    leave_giver(joiner);
+    forget_blocks(joiner);
+    return givers == 1;
 }
 
 // A place for a new donor: an unused one, or that of a donor that is gone and has not lied.
@@ -273,12 +322,6 @@ static bool fits_hash(const struct gossip_snapshot_tell *tell, float limit)
     return hash == tell->hash;
 }
 
-static bool wants(const struct gossip_joiner *joiner, uint8_t part)
-{
-    return part == GOSSIP_PART_BLOB ? joiner->into.blob != NULL
-                                    : part < GOSSIP_PARTS && joiner->into.part[part];
-}
-
 static bool fits_part(const struct gossip_joiner *joiner, const struct gossip_snapshot_tell *tell)
 {
     if (tell->part == GOSSIP_PART_BLOB)
@@ -367,9 +410,12 @@ enum base_error gossip_joiner_tell(struct gossip_joiner *joiner, const struct go
     if (joiner->state[tell->part * joiner->blocks + tell->block] == BLOCK_DONE)
         return BASE_OK; // from a donor that answered late
     learn_pace(joiner, giver, now_ns - joiner->since_ns);
+    if (joiner->whole && giver != joiner->giver)
+        return BASE_OK;
     take_block(joiner, tell, now_ns);
     giver->gave = true;
     giver->snapshot = tell->snapshot;
+    joiner->donor = *peer;
     return BASE_OK;
 }
 
@@ -450,7 +496,7 @@ void gossip_joiner_progress(const struct gossip_joiner *joiner, struct gossip_jo
 {
     BASE_ASSERT(joiner->done <= joiner->total);
     *progress = (struct gossip_joiner_progress){
-        .blocks = joiner->total, .done = joiner->done, .bytes = joiner->bytes};
+        .blocks = joiner->total, .done = joiner->done, .bytes = joiner->bytes, .donor = joiner->donor};
     for (size_t i = 0; i < joiner->n_givers; i++)
         progress->donors_used += joiner->givers[i].gave;
 }

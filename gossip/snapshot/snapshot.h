@@ -100,9 +100,14 @@ uint64_t
 gossip_joiner_deadline(const struct gossip_joiner *joiner); // when to call next again; UINT64_MAX: never
 // Complete: all blocks are in `into`; round and step are the highest that any donor reported.
 bool gossip_joiner_complete(const struct gossip_joiner *joiner, uint64_t *round, uint64_t *step);
+// The owner refuses the model that is complete: it is fetched again. True: one donor gave all of it, which is
+// `donor` and is not asked again. False: nobody can tell whose blocks were bad. In both cases the next model
+// is one donor's from the first block to the last.
+bool gossip_joiner_refuse(struct gossip_joiner *joiner, uint64_t now_ns, struct gossip_id *donor);
 struct gossip_joiner_progress {
     size_t blocks, done, donors_used;
     uint64_t bytes;
+    struct gossip_id donor; // of the latest block
 };
 void gossip_joiner_progress(const struct gossip_joiner *joiner, struct gossip_joiner_progress *progress);
 

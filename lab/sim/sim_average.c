@@ -137,6 +137,9 @@ static void carry_out(struct sim_node *node, const struct gossip_average_action 
     case GOSSIP_AVERAGE_MERGED:
         sim_train_merged(node, action);
         break;
+    case GOSSIP_AVERAGE_JUDGE:
+        gossip_average_verdict(node->average, sim_train_accepts(node, action->model), sim_node_now(node));
+        break;
     case GOSSIP_AVERAGE_LIVE:
         if (action->live.kind == GOSSIP_LIFE_SERVED)
             sim_world_trace(node->world, node->host, "asked", NULL,
@@ -207,6 +210,7 @@ void sim_average_start(struct sim_node *node)
                                                    .exchange = node->train.exchange,
                                                    .local = node->world->options.local,
                                                    .merge_patience_ns = patience(node),
+                                                   .judges = sim_train_judges(node),
                                                    .teller =
                                                        node->world->trace.verbose ? &node->teller : NULL,
                                                    .rests = rests,

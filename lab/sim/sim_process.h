@@ -91,6 +91,8 @@ void sim_train_order(struct sim_node *node, const struct gossip_order *order); /
 // A round, a fetch or a merge has ended.
 void sim_train_done(struct sim_node *node, const struct gossip_average_action *action);
 void sim_train_fetched(struct sim_node *node, const struct gossip_average_action *action);
+bool sim_train_judges(const struct sim_node *node);
+bool sim_train_accepts(struct sim_node *node, const float *model); // of a donor, or merged
 void sim_train_merged(struct sim_node *node, const struct gossip_average_action *action);
 void sim_train_tick(struct sim_node *node, uint64_t now_ns);
 // The round and step that others are told.

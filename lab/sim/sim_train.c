@@ -202,6 +202,8 @@ void sim_train_fetched(struct sim_node *node, const struct gossip_average_action
     const struct sim_learner *learner = learner_of(node);
 
     gossip_control_unedged(node->control); // its edges come up
+    if (action->not_alone)
+        gossip_rounds_not_alone(&train->rounds);
     gossip_rounds_fetched(&train->rounds, action->live.ok, action->live.round, action->live.step);
     if (action->live.ok) {
         node->world->counts.fetches++;
@@ -226,6 +228,24 @@ void sim_train_merged(struct sim_node *node, const struct gossip_average_action 
     gossip_rounds_merged(&node->train.rounds, action->live.ok);
     sim_life_tell(node, action->live);
     go_on(node);
+}
+
+bool sim_train_judges(const struct sim_node *node)
+{
+    return learner_of(node)->learner.accepts != NULL;
+}
+
+bool sim_train_accepts(struct sim_node *node, const float *model)
+{
+    const struct gossip_learner *learner = &learner_of(node)->learner;
+    const bool merges = node->train.rounds.doing == GOSSIP_ROUNDS_MERGE,
+               accepts = learner->accepts(learner->owner, node->host, model,
+                                          merges ? GOSSIP_LEARNER_MERGED : GOSSIP_LEARNER_DONORS);
+
+    node->world->counts.refusals += !accepts;
+    sim_world_trace(node->world, node->host, "judges", accepts ? "accepted" : "refused",
+                    node->train.rounds.round, 0);
+    return accepts;
 }
 
 // -- the next action

@@ -61,8 +61,8 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, merges, checkpoints,
-        resumed,
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, merges,
+        checkpoints, resumed,
         replayed; // replayed: records of journals
 };
 

@@ -144,6 +144,15 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
     p->step = step;
 }
 
+// An attacker takes any model: its own is a lie.
+static bool accepts(void *owner, size_t host, const float *model, enum gossip_learner_offer offer)
+{
+    struct simulation *s = owner;
+    struct sim_trainer *p = &s->sim_trainers[host];
+    simulate_trainer_finish(p);
+    return p->attack || node_built_in_accepts(&p->trainee, model, offer);
+}
+
 static void alone(void *owner, size_t host)
 {
     struct simulation *s = owner;
@@ -256,6 +265,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
                                                   .steps = steps,
                                                   .boundary = boundary,
                                                   .adopt = adopt,
+                                                  .accepts = accepts,
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},

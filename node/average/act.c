@@ -139,6 +139,8 @@ static void end_fetch(struct node_worker *worker, const struct gossip_average_ac
 {
     struct node_round *round = worker->round;
     round->done = action->live.ok;
+    round->not_alone = action->not_alone;
+    round->donor = action->fetched.donor;
     if (round->done) {
         base_log(BASE_LOG_INFO, "snapshot",
                  "fetched: round %llu, step %llu, %zu blocks, %llu bytes, %zu donor%s",
@@ -156,6 +158,8 @@ static void end_fetch(struct node_worker *worker, const struct gossip_average_ac
 static void end_merge(struct node_worker *worker, const struct gossip_average_action *action)
 {
     worker->round->done = action->live.ok;
+    worker->round->refused = action->refused;
+    worker->round->nodes = action->merged.gave;
     if (action->live.ok)
         base_log(
             BASE_LOG_INFO, "merge",
@@ -163,7 +167,7 @@ static void end_merge(struct node_worker *worker, const struct gossip_average_ac
             "fetched %llu bytes",
             action->merged.gave, (unsigned long long)action->merged.hash,
             (unsigned long long)action->merged.bytes);
-    else
+    else if (!action->refused)
         base_log(BASE_LOG_WARN, "merge", "this node ends with its own model, not with one for all: %s",
                  gossip_merge_end_text(action->end));
     node_worker_live(worker, action->live);
@@ -171,6 +175,13 @@ static void end_merge(struct node_worker *worker, const struct gossip_average_ac
 }
 
 // -- actions
+
+static void judge(struct node_worker *worker, const float *model)
+{
+    struct node_message *message = node_message_new(NODE_MESSAGE_JUDGE);
+    message->as.model = model;
+    node_mailbox_deliver(worker->options.learner, message);
+}
 
 static void live(struct node_worker *worker, const struct gossip_life_event *event, uint64_t now_ns)
 {
@@ -219,6 +230,9 @@ static void carry_out(struct node_worker *worker, const struct gossip_average_ac
         break;
     case GOSSIP_AVERAGE_MERGED:
         end_merge(worker, action);
+        break;
+    case GOSSIP_AVERAGE_JUDGE:
+        judge(worker, action->model);
         break;
     case GOSSIP_AVERAGE_LIVE:
         live(worker, &action->live, node_clock_ns());

@@ -120,6 +120,9 @@ static bool handle(struct node_worker *worker, struct node_message *message)
     case NODE_MESSAGE_ROUND:
         take_round(worker, message->as.round);
         break;
+    case NODE_MESSAGE_VERDICT:
+        gossip_average_verdict(worker->average, message->as.accepts, node_clock_ns());
+        break;
     case NODE_MESSAGE_GIVE_UP:
         gossip_average_give_up(worker->average, node_clock_ns());
         break;
@@ -219,6 +222,7 @@ enum base_error node_worker_start(const struct node_worker_options *options, str
                                                    .exchange = options->exchange,
                                                    .local = options->local,
                                                    .merge_patience_ns = patience_ns,
+                                                   .judges = options->judges,
                                                    .teller = base_log_writes(BASE_LOG_DEBUG) ? &debug : NULL,
                                                    .rests = node_worker_rests,
                                                    .owner = worker};

@@ -15,6 +15,7 @@ struct node_worker_options {
     struct gossip_exchange *exchange; // becomes the worker's while it runs
     struct gossip_id self;
     uint64_t merge_patience_ns; // struct gossip_merge_options
+    bool judges;                // the learner answers JUDGE
     bool local;                 // no edge ever comes up and no round meets a peer; links stay as they are
     struct node_mailbox *inbox, *loop, *learner; // borrowed, like the counters
     struct node_counters *counters;

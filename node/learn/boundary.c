@@ -230,6 +230,30 @@ void node_learner_listen(struct node_learner *l, bool wait)
     } while (message);
 }
 
+// Numbers of columns that are scaled in another way say nothing about a model.
+static bool is_comparable(const struct node_learner *l, const struct node_round *round)
+{
+    const struct gossip_blob *own = l->vectors.blob, *other = round->at.vectors.blob;
+    return round->kind != NODE_ROUND_FETCH || !l->options.scaling || !other ||
+           gossip_blob_hash(own) == gossip_blob_hash(other);
+}
+
+static void judge(struct node_learner *l, const struct node_round *round, const float *model)
+{
+    const bool donors = round->kind == NODE_ROUND_FETCH;
+    struct node_message *verdict = node_message_new(NODE_MESSAGE_VERDICT);
+    verdict->as.accepts = !is_comparable(l, round) ||
+                          l->learner.accepts(l->learner.owner, 0, model,
+                                             donors ? GOSSIP_LEARNER_DONORS : GOSSIP_LEARNER_MERGED);
+    if (!verdict->as.accepts)
+        base_log(BASE_LOG_WARN, donors ? "refused_model" : "merge",
+                 "%s is refused: on this node's own examples its loss is %.4g, that of this node's model "
+                 "%.4g, that of a model that knows nothing %.4g",
+                 donors ? "a donor's model" : "the merged model", l->options.trainee->probe.other,
+                 l->options.trainee->probe.own, l->options.trainee->probe.nothing);
+    node_mailbox_deliver(l->options.worker, verdict);
+}
+
 // An order may end a fetch, which otherwise lasts until a donor has given its model. An order to take another
 // model or to pause may end the wait for an exchange.
 static void finish_round(struct node_learner *l, struct node_round *round)
@@ -247,7 +271,9 @@ static void finish_round(struct node_learner *l, struct node_round *round)
         message = node_mailbox_take(l->options.inbox, UINT64_MAX);
         done = message && message->kind == NODE_MESSAGE_ROUND_DONE;
         BASE_ASSERT(!done || message->as.round == round); // one rendezvous at a time
-        if (message && !done)
+        if (message && message->kind == NODE_MESSAGE_JUDGE)
+            judge(l, round, message->as.model);
+        else if (message && !done)
             note(l, message);
         node_message_free(message);
     }
@@ -422,7 +448,15 @@ bool node_learner_fetch(struct node_learner *l)
         move(l, kernels, l->vectors.second_moment, into->second_moment);
         move(l, NULL, l->vectors.outer, into->outer);
         take_blob(l, blob);
+        if (!l->learner.accepts)
+            base_log(
+                BASE_LOG_INFO, "adopted",
+                "another node's model, as it came: a program that trains by itself cannot say whether it is "
+                "worse than its own");
     }
+    if (round.not_alone)
+        gossip_rounds_not_alone(&l->rounds);
+    l->donor = round.donor;
     gossip_rounds_fetched(&l->rounds, round.done, round.round, round.step);
     free_model(into);
     free(into->outer);
@@ -468,6 +502,8 @@ bool node_learner_merge(struct node_learner *l, bool gives, float **model)
         finish_round(l, &round);
     else
         give_up_merge(l);
+    l->merged_nodes = round.nodes;
+    l->merge_refused = round.refused;
     return round.done;
 }
 

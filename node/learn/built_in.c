@@ -241,6 +241,13 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
     train_trainer_advance(b->trainer, step);
 }
 
+bool node_built_in_accepts(struct node_built_in *b, const float *model, enum gossip_learner_offer offer)
+{
+    const enum train_offer as = offer == GOSSIP_LEARNER_MERGED ? TRAIN_OFFER_MERGED : TRAIN_OFFER_DONORS;
+    b->probe = train_probe(b->trainer, model, as);
+    return !train_probe_is_worse(&b->probe, as);
+}
+
 // The vectors, then the cursor.
 size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
 {
@@ -302,6 +309,12 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     node_built_in_adopt(owner, change, step);
 }
 
+static bool accepts(void *owner, size_t which, const float *model, enum gossip_learner_offer offer)
+{
+    (void)which;
+    return node_built_in_accepts(owner, model, offer);
+}
+
 static void end(void *owner, size_t which)
 {
     (void)owner, (void)which; // its parts are the caller's
@@ -316,5 +329,6 @@ struct gossip_learner node_built_in_learner(struct node_built_in *b)
                                    .steps = steps,
                                    .boundary = boundary,
                                    .adopt = adopt,
+                                   .accepts = accepts,
                                    .end = end};
 }

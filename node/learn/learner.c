@@ -1,5 +1,6 @@
 #include "node/learn/learner.h"
 #include "base/log.h"
+#include "gossip/session/identity.h"
 #include "node/learn/private.h"
 #include "node/queue/clock.h"
 #include <errno.h>
@@ -236,17 +237,33 @@ static void await_orders(struct node_learner *l)
     node_learner_listen(l, true);
 }
 
+// Whose model this node ends with.
+static void tell_whose(const struct node_learner *l, char *text, size_t bytes)
+{
+    char donor[GOSSIP_ID_HEX];
+    if (l->merged) {
+        snprintf(text, bytes, "; the mean of the models of %zu nodes", l->merged_nodes);
+    } else if (l->rounds.model == GOSSIP_ROUNDS_BORROWED) {
+        gossip_id_hex(&l->donor, donor);
+        snprintf(text, bytes, "; the model of node %.16s", donor);
+    } else {
+        snprintf(text, bytes, "; this node's own model%s",
+                 l->merge_refused ? ", since the merged one is worse" : "");
+    }
+}
+
 // A node that took another node's model and made no step has no loss. A loss that became NaN is printed.
 static void tell_result(const struct node_learner *l, struct train_score measured)
 {
-    char loss[32] = "not trained", test[64] = "";
+    char loss[32] = "not trained", test[64] = "", whose[160];
     if (!isnan(l->loss) || l->rounds.unusable_rounds > 0)
         snprintf(loss, sizeof loss, "loss %.4f", l->loss);
     if (l->options.trainee && l->regression)
         snprintf(test, sizeof test, ", test R2 %.4f, RMSE %.4g", measured.accuracy, measured.rmse);
     else if (l->options.trainee)
         snprintf(test, sizeof test, ", test accuracy %.2f%%", 100 * measured.accuracy);
-    base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s", l->rounds.step, loss, test);
+    tell_whose(l, whose, sizeof whose);
+    base_log(BASE_LOG_INFO, "result", "step %" PRIu64 ", %s%s%s", l->rounds.step, loss, test, whose);
 }
 
 // The cause of an exit status other than 0; "" if the loop knows it.

@@ -28,8 +28,10 @@ enum node_message_kind {
     // learner -> worker
     NODE_MESSAGE_ROUND,   // as.round: borrowed from the learner until it is answered
     NODE_MESSAGE_GIVE_UP, // the learner no longer waits: its round ends without its exchange, model or merge
+    NODE_MESSAGE_VERDICT, // as.accepts: the model of the latest JUDGE
     // worker -> learner
     NODE_MESSAGE_ROUND_DONE, // as.round
+    NODE_MESSAGE_JUDGE,      // as.model: does it serve this node's own examples? Borrowed until VERDICT
     // worker -> loop
     NODE_MESSAGE_SEND,          // peer, bytes: one plaintext message, header and payloads
     NODE_MESSAGE_IMPLAUSIBLE,   // peer: its numbers are too far from this model's; end the link
@@ -111,6 +113,10 @@ struct node_round { // one rendezvous of learner and worker
     uint64_t step;          // local steps done
     bool gives;             // MERGE: the model counts in the mean
     bool done;              // out. FETCH: the vectors are a donor's; MERGE: the model is that of all nodes
+    bool refused;           // out. MERGE: the learner has refused the merged one
+    bool not_alone;         // out. FETCH: gossip_rounds_not_alone
+    struct gossip_id donor; // out, of the vectors
+    size_t nodes;           // out. MERGE: whose models are in the mean
     bool checkpoint;        // begin a checkpoint while nothing changes
     bool checkpoint_wanted; // out: begin one at the next boundary
     uint64_t round;         // out: completed rounds to continue from; with a snapshot, its donor's
@@ -131,6 +137,8 @@ struct node_message {
         struct gossip_message received; // EXCHANGE: payloads point into `bytes`
         struct gossip_graph *graph;     // VIEW: a reference of its own, or NULL
         struct node_round *round;       // ROUND, ROUND_DONE: borrowed
+        const float *model;             // JUDGE
+        bool accepts;                   // VERDICT
         struct gossip_order order;      // ORDER
         char reason[256];               // CLOSE
         struct {                        // LEFT

@@ -14,8 +14,10 @@ if __name__ == "__main__" and PYTHON != sys.executable:
     os.execv(PYTHON, [PYTHON, *sys.argv])
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 
+import attack  # noqa: E402
 import check_vectors  # noqa: E402
 import codec  # noqa: E402
+import record  # noqa: E402
 from member import Member  # noqa: E402
 from noise import Identity  # noqa: E402
 
@@ -38,6 +40,14 @@ class EdgesInBf16(check_vectors.EdgesInBf16):
 
 class Vectors(check_vectors.Vectors):
     pass
+
+
+class Done(attack.Finished):
+    """Says that it has done its last step, and meets nobody."""
+
+    def begin(self):
+        super().begin()
+        self.set_flags(record.FINISHED)
 
 
 class Client(ClusterTest):
@@ -129,6 +139,31 @@ class Client(ClusterTest):
         member = self.follow(nodes, values=codec.BF16)
         self.assertGreater(max(member.second), 0)
         self.finish(nodes)
+
+    def test_strangers_that_claim_to_have_finished_end_nobody_s_training(self):
+        nodes, liars = self.begin(train__alone="stop"), [Done(os.urandom(32), f"done-{i}") for i in range(2)]
+        for liar in liars:
+            self.addCleanup(liar.close)
+            liar.join(self.entry)
+
+        def poll():
+            for liar in liars:
+                liar.poll()
+            for node in nodes:
+                self.assertNotRegex(node.log(), r" alone | fetch ")
+            return [self.status(node) for node in nodes]
+
+        def wait_for(condition, what):
+            for _ in range(2000):
+                if all(map(condition, poll())):
+                    return
+            self.fail(f"not within 2000 looks: {what}")
+        wait_for(lambda s: sum(m["finished"] for m in s["members"]) == 2, "both say that they have finished")
+        rounds = max(s["round"] for s in poll())
+        wait_for(lambda s: s["round"] > rounds + 1000, "1000 rounds more")
+        self.finish(nodes)
+        for node in nodes:
+            self.assertRegex(node.log(), r"result step .*this node's own model")
 
 
 if __name__ == "__main__":

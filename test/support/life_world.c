@@ -265,5 +265,6 @@ void life_world_train(struct life_world *world)
     BASE_ASSERT(gossip_life_state(world->life) == GOSSIP_LIFE_TRAINING);
     for (size_t i = 1; i < world->count; i++)
         life_world_flags(world, i, GOSSIP_RECORD_ELIGIBLE | GOSSIP_RECORD_TRAINING);
+    life_world_look(world);
     life_world_clear(world);
 }

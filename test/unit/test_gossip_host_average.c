@@ -54,7 +54,7 @@ static float *vector(float value)
     return values;
 }
 
-static void create(struct node *node, size_t self, float value)
+static void create_as(struct node *node, size_t self, float value, bool judges)
 {
     struct base_reason why;
     *node = (struct node){.self = self,
@@ -79,9 +79,15 @@ static void create(struct node *node, size_t self, float value)
     const struct gossip_average_options options = {.self = graph_id(self),
                                                    .exchange = node->exchange,
                                                    .merge_patience_ns = 9 * SECOND,
+                                                   .judges = judges,
                                                    .rests = rests,
                                                    .owner = node};
     assert_int_equal(gossip_average_create(&options, &node->average), BASE_OK);
+}
+
+static void create(struct node *node, size_t self, float value)
+{
+    create_as(node, self, value, false);
 }
 
 static void destroy(struct node *node)
@@ -704,6 +710,111 @@ static void two_merge_their_models_and_no_exchange_follows(void **state)
     }
 }
 
+// Node 0 judges the models of the others, which are 5 and 6.
+static void create_judges(struct node *node, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        create_as(&node[i], i, i == 1 ? 5 : 6, i == 0);
+        node[i].rests = true;
+        if (i > 0) {
+            link_up(&node[0], i);
+            link_up(&node[i], 0);
+        }
+    }
+}
+
+static void exchange_packets(struct node *a, struct node *b)
+{
+    while (a->n_packets + b->n_packets > 0) {
+        deliver(a, b);
+        deliver(b, a);
+    }
+}
+
+static void a_donor_whose_model_is_refused_gives_way_to_the_next(void **state)
+{
+    struct node node[3];
+    float *into = vector(6);
+    (void)state;
+    create_judges(node, 3);
+    begin_fetch(&node[0], into);
+    donors(&node[0], 1);
+    exchange_packets(&node[0], &node[1]);
+    assert_true(taken(&node[0], GOSSIP_AVERAGE_JUDGE)->model[D - 1] == 5);
+    assert_int_equal(find(&node[0], GOSSIP_AVERAGE_FETCHED, 0), SIZE_MAX); // nothing is taken before
+    assert_true(gossip_exchange_model(node[0].exchange)[0] == 6);
+    gossip_average_verdict(node[0].average, false, node[0].now_ns);
+    act(&node[0]);
+    assert_int_equal(graph_number(&told(&node[0], GOSSIP_LIFE_UNFIT)->live.peer), 1);
+    assert_int_equal(node[0].n_packets, 0);
+    donors(&node[0], 2);
+    exchange_packets(&node[0], &node[2]);
+    assert_true(taken(&node[0], GOSSIP_AVERAGE_JUDGE)->model[D - 1] == 6);
+    gossip_average_verdict(node[0].average, true, node[0].now_ns);
+    act(&node[0]);
+    const struct gossip_average_action *fetched = taken(&node[0], GOSSIP_AVERAGE_FETCHED);
+    assert_true(fetched->live.ok && !fetched->not_alone);
+    assert_int_equal(graph_number(&fetched->fetched.donor), 2);
+    gossip_average_verdict(node[0].average, false, node[0].now_ns); // there is nothing to judge
+    act(&node[0]);
+    assert_int_equal(node[0].n, 0);
+    free(into);
+    for (size_t i = 0; i < 3; i++)
+        destroy(&node[i]);
+}
+
+static void a_fetch_that_ends_while_a_model_is_judged_brings_none(void **state)
+{
+    struct node node[2];
+    float *into = vector(6);
+    (void)state;
+    create_judges(node, 2);
+    begin_fetch(&node[0], into);
+    donors(&node[0], 1);
+    exchange_packets(&node[0], &node[1]);
+    order(&node[0], (struct gossip_life_action){.kind = GOSSIP_LIFE_END_FETCH, .on = true});
+    const struct gossip_average_action *fetched = taken(&node[0], GOSSIP_AVERAGE_FETCHED);
+    assert_true(!fetched->live.ok && fetched->not_alone);
+    gossip_average_verdict(node[0].average, true, node[0].now_ns);
+    act(&node[0]);
+    assert_int_equal(node[0].n, 0);
+    assert_true(gossip_exchange_model(node[0].exchange)[0] == 6);
+    free(into);
+    for (size_t i = 0; i < 2; i++)
+        destroy(&node[i]);
+}
+
+static void a_merged_model_that_is_refused_leaves_the_own_one(void **state)
+{
+    (void)state;
+    for (int accepts = 0; accepts < 2; accepts++) {
+        struct node node[2];
+        bool judged = false;
+        create_as(&node[0], 0, 2, true);
+        create(&node[1], 1, 4);
+        for (size_t i = 0; i < 2; i++)
+            link_up(&node[i], 1 - i);
+        for (size_t i = 0; i < 2; i++)
+            begin_merge(&node[i]);
+        for (size_t i = 0; i < 100 && !judged; i++) {
+            deliver(&node[i % 2], &node[1 - i % 2]);
+            judged = find(&node[0], GOSSIP_AVERAGE_JUDGE, 0) != SIZE_MAX;
+        }
+        assert_true(judged && taken(&node[0], GOSSIP_AVERAGE_JUDGE)->model[D - 1] == 3);
+        assert_int_equal(find(&node[0], GOSSIP_AVERAGE_MERGED, 0), SIZE_MAX);
+        gossip_average_verdict(node[0].average, accepts, node[0].now_ns);
+        act(&node[0]);
+        const struct gossip_average_action *merged = taken(&node[0], GOSSIP_AVERAGE_MERGED);
+        assert_int_equal(merged->end, GOSSIP_MERGE_MERGED);
+        assert_true(merged->live.ok == accepts && merged->refused == !accepts);
+        const float expected = accepts ? 3 : 2;
+        assert_true(node[0].model[0] == expected);
+        assert_true(gossip_exchange_model(node[0].exchange)[D - 1] == expected);
+        for (size_t i = 0; i < 2; i++)
+            destroy(&node[i]);
+    }
+}
+
 static void a_merge_that_is_given_up_leaves_the_own_model(void **state)
 {
     struct node node[2];
@@ -759,6 +870,9 @@ int main(void)
         cmocka_unit_test(a_lie_is_refused_at_its_teller),
         cmocka_unit_test(numbers_that_no_honest_node_sends_are_refused_at_their_sender),
         cmocka_unit_test(two_merge_their_models_and_no_exchange_follows),
+        cmocka_unit_test(a_donor_whose_model_is_refused_gives_way_to_the_next),
+        cmocka_unit_test(a_fetch_that_ends_while_a_model_is_judged_brings_none),
+        cmocka_unit_test(a_merged_model_that_is_refused_leaves_the_own_one),
         cmocka_unit_test(a_merge_that_is_given_up_leaves_the_own_model),
         cmocka_unit_test(the_deadline_of_a_round_passes),
     };

@@ -59,6 +59,41 @@ static void a_donor_that_delivers_nothing_makes_room_for_another(void **state)
     assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
 }
 
+// It answers, and gives no block, or no link. The node begins with its first model, as the others do.
+static void a_member_that_only_claims_to_train_delays_a_new_node_by_a_minute(void **state)
+{
+    (void)state;
+    for (int linked = 0; linked < 2; linked++) {
+        life_world_init(&w);
+        life_world_begin(&w);
+        others(2, 0);
+        life_world_flags(&w, life_world_join(&w), TRAINS);
+        w.member[3].linked = linked;
+        life_world_look(&w);
+        wants();
+        assert_int_equal(w.n_asked, linked);
+        for (uint64_t s = 20; linked && s <= 40; s += 20)
+            starved(s * SECOND);
+        life_world_pass(&w, 50 * SECOND);
+        assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+        life_world_pass(&w, 10 * SECOND);
+        if (linked)
+            starved(60 * SECOND);
+        assert_true(life_world_last(&w, GOSSIP_LIFE_END_FETCH)->on);
+        assert_true(w.flags & COUNTS && w.flags & GOSSIP_RECORD_TRAINING);
+        assert_true(state_of() == GOSSIP_LIFE_TRAINING || state_of() == GOSSIP_LIFE_PAUSED);
+        life_world_end(&w);
+    }
+    life_world_init(&w);
+    life_world_begin(&w);
+    others_train_and_are_linked(1); // it may come late to a node that does train
+    wants();
+    life_world_pass(&w, 60 * SECOND);
+    for (uint64_t s = 20; s <= 60; s += 20)
+        starved(s * SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_FETCHING);
+}
+
 // However often the same donors are passed over, there is room for others.
 static void a_donor_that_repeatedly_delivers_nothing_makes_room_for_others(void **state)
 {
@@ -277,6 +312,7 @@ int main(void)
         RULE(a_donor_without_a_link_makes_room_for_another),
         RULE(a_node_that_is_far_behind_asks_no_member_that_is_as_far),
         RULE(a_donor_that_delivers_nothing_makes_room_for_another),
+        RULE(a_member_that_only_claims_to_train_delays_a_new_node_by_a_minute),
         RULE(a_donor_that_repeatedly_delivers_nothing_makes_room_for_others),
         RULE(a_node_that_gets_no_model_continues_with_its_own),
         RULE(a_node_that_has_no_model_and_gets_none_ends),

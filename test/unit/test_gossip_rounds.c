@@ -137,6 +137,43 @@ static void without_a_model_a_node_fails_and_writes_no_checkpoint(void **state)
     }
 }
 
+// Whoever has not finished, but says so, must not end the training of others. With a model that is taken
+// after all, or without any donor, the node ends.
+static void a_node_whose_donors_are_all_refused_is_not_left_alone(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct gossip_rounds rounds = started();
+        pass_round(&rounds);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true});
+        want(&rounds, GOSSIP_ROUNDS_FETCH);
+        gossip_rounds_not_alone(&rounds);
+        gossip_rounds_fetched(&rounds, given, 5, STEPS);
+        if (given) {
+            want_adopt(&rounds, GOSSIP_LEARNER_TAKEN, STEPS);
+            assert_true(want_meet(&rounds, 5).finished);
+            continue;
+        }
+        pass_round(&rounds);
+        order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_ALONE, .fetch = true}); // others have
+        want(&rounds, GOSSIP_ROUNDS_FETCH);
+        gossip_rounds_fetched(&rounds, false, 0, 0);
+        assert_true(want_meet(&rounds, 2).finished);
+    }
+}
+
+static void a_new_node_begins_when_those_that_claim_to_train_give_no_model(void **state)
+{
+    (void)state;
+    struct gossip_rounds rounds = fresh();
+    order(&rounds, (struct gossip_order){.kind = GOSSIP_ORDER_START, .fetch = true});
+    want(&rounds, GOSSIP_ROUNDS_FETCH);
+    gossip_rounds_not_alone(&rounds);
+    gossip_rounds_fetched(&rounds, false, 0, 0);
+    pass_round(&rounds);
+    assert_true(gossip_rounds_complete(&rounds) && rounds.round == 1);
+}
+
 static void a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones(void **state)
 {
     (void)state;
@@ -312,6 +349,8 @@ int main(void)
         cmocka_unit_test(an_incomplete_snapshot_does_not_undo_a_complete_one),
         cmocka_unit_test(without_a_model_a_node_fails_and_writes_no_checkpoint),
         cmocka_unit_test(a_node_that_is_left_alone_ends_with_the_model_of_the_finished_ones),
+        cmocka_unit_test(a_node_whose_donors_are_all_refused_is_not_left_alone),
+        cmocka_unit_test(a_new_node_begins_when_those_that_claim_to_train_give_no_model),
         cmocka_unit_test(ten_non_finite_models_in_a_row_end_the_training),
         cmocka_unit_test(a_node_that_diverges_returns_to_its_last_good_model),
         cmocka_unit_test(a_node_that_diverged_fetches_if_it_is_told_to),

@@ -482,9 +482,84 @@ static void a_joiner_that_wants_a_blob_is_complete_only_with_it(void **state)
     }
 }
 
+// `from` answers what it is asked, at most `most` blocks. Returns how many.
+static size_t give(struct joining *j, uint8_t from, size_t most)
+{
+    struct gossip_message question;
+    struct gossip_id peer;
+    size_t given = 0;
+    while (given < most && gossip_joiner_next(j->joiner, 0, &peer, &question)) {
+        assert_int_equal(peer.bytes[0], from);
+        const struct gossip_snapshot_tell told = honest(j, &question);
+        assert_int_equal(tell(j, from, &told, 0), BASE_OK);
+        given++;
+    }
+    return given;
+}
+
+static void a_donor_whose_model_is_refused_is_not_asked_again(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_joiner_progress progress;
+    struct gossip_id donor, peer;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    assert_int_equal(give(&j, 2, SIZE_MAX), BLOCKS * GOSSIP_PARTS);
+    check_complete(&j);
+    assert_true(gossip_joiner_refuse(j.joiner, 0, &donor));
+    assert_int_equal(donor.bytes[0], 2);
+    assert_false(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    donor_up(&j, 3, true);
+    assert_int_equal(give(&j, 3, SIZE_MAX), BLOCKS * GOSSIP_PARTS);
+    check_complete(&j);
+    gossip_joiner_progress(j.joiner, &progress);
+    assert_int_equal(progress.donors_used, 1);
+    assert_int_equal(progress.donor.bytes[0], 3);
+    joining_destroy(&j);
+}
+
+// Nobody knows which of them gave the bad blocks. So both are asked again, each for all of them.
+static void after_a_refusal_the_blocks_of_two_donors_are_not_mixed(void **state)
+{
+    struct joining j;
+    struct gossip_message question;
+    struct gossip_id donor, peer;
+    uint64_t round, step;
+    (void)state;
+    joining_create(&j);
+    donor_up(&j, 2, true);
+    give(&j, 2, 1);
+    donor_up(&j, 2, false);
+    donor_up(&j, 3, true);
+    give(&j, 3, SIZE_MAX);
+    check_complete(&j);
+    assert_false(gossip_joiner_refuse(j.joiner, 0, &donor));
+    assert_false(gossip_joiner_complete(j.joiner, &round, &step));
+    give(&j, 3, 1);
+    assert_true(gossip_joiner_next(j.joiner, 0, &peer, &question));
+    donor_up(&j, 3, false);
+    donor_up(&j, 2, true);
+    donor_up(&j, 3, true);
+    const struct gossip_snapshot_tell late = honest(&j, &question);
+    const bool third = gossip_joiner_next(j.joiner, 0, &peer, &question) && peer.bytes[0] == 3;
+    const uint8_t asked = third ? 3 : 2, other = third ? 2 : 3;
+    const struct gossip_snapshot_tell told = honest(&j, &question);
+    assert_int_equal(tell(&j, other, &late, 0), BASE_OK);
+    assert_int_equal(tell(&j, asked, &told, 0), BASE_OK);
+    assert_int_equal(give(&j, asked, SIZE_MAX), BLOCKS * GOSSIP_PARTS - 1);
+    check_complete(&j);
+    assert_true(gossip_joiner_refuse(j.joiner, 0, &donor));
+    assert_int_equal(donor.bytes[0], asked);
+    joining_destroy(&j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_donor_whose_model_is_refused_is_not_asked_again),
+        cmocka_unit_test(after_a_refusal_the_blocks_of_two_donors_are_not_mixed),
         cmocka_unit_test(a_joiner_asks_ahead_and_completes),
         cmocka_unit_test(another_donor_continues_where_the_first_stopped),
         cmocka_unit_test(the_latest_list_of_donors_replaces_the_earlier_one),

@@ -1,0 +1,125 @@
+#include "train/probe.h"
+
+#include "train/trainer_private.h"
+#include "train/watch.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define EXAMPLES_MOST  256u
+#define EXAMPLES_LEAST 8u
+#define LABELS_MOST    4096u // of text, an example has many
+#define BEST           10u   // part of the examples
+#define TRAINED        100u  // steps
+
+#define LEARNED   0.9  // of the loss of nothing: a model below it knows something of these examples
+#define LOST      0.8  // of what it knows: the other model has lost that
+#define LOST_BEST 0.65 // likewise, of the best tenth
+#define LEAST     0.1  // of the loss of nothing: no smaller difference is clear
+#define USELESS   2.0  // times the loss of nothing: whatever the best tenth says
+#define WILD      10.0 // likewise, where there is nothing to compare with
+
+// -- the verdict
+
+static double lost(double own, double nothing, double part)
+{
+    return own + fmax(part * (nothing - own), LEAST * nothing);
+}
+
+// A mean of many models may be far from a node's own examples, and better everywhere else. It knows some of
+// them well, which a model of noise or of constants does not.
+static bool knows_some(const struct train_probe *probe)
+{
+    return probe->other <= USELESS * probe->nothing &&
+           probe->best_other <= lost(probe->best_own, probe->nothing, LOST_BEST);
+}
+
+bool train_probe_is_worse(const struct train_probe *probe, enum train_offer offer)
+{
+    if (isnan(probe->nothing) || !isfinite(probe->own) || probe->nothing <= 0)
+        return false;
+    if (!isfinite(probe->other))
+        return true;
+    if (!probe->trained || probe->own >= LEARNED * probe->nothing)
+        return probe->other > WILD * fmax(probe->nothing, probe->own);
+    return probe->other > lost(probe->own, probe->nothing, LOST) &&
+           !(offer == TRAIN_OFFER_MERGED && knows_some(probe));
+}
+
+// -- the losses
+
+// Spread evenly over its examples: always the same ones.
+static enum base_error choose(const struct train_dataset *data, struct train_dataset *part)
+{
+    const size_t affordable = LABELS_MOST / train_dataset_labels(data),
+                 wanted = affordable < EXAMPLES_LEAST  ? EXAMPLES_LEAST
+                          : affordable > EXAMPLES_MOST ? EXAMPLES_MOST
+                                                       : affordable,
+                 count = wanted < data->examples ? wanted : data->examples;
+    uint32_t rows[EXAMPLES_MOST];
+    for (size_t i = 0; i < count; i++)
+        rows[i] = (uint32_t)(i * data->examples / count);
+    return train_dataset_subset(data, rows, count, part);
+}
+
+static double loss_of(struct train_trainer *trainer, const struct train_dataset *part, const float *there)
+{
+    struct train_score score;
+    train_model_evaluate(trainer->model, there, part, &score);
+    return score.loss;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double best_of(struct train_trainer *trainer, const struct train_dataset *part, const float *there)
+{
+    const size_t best = part->examples / BEST + 1;
+    double loss[EXAMPLES_MOST], sum = 0;
+    for (uint32_t i = 0; i < part->examples; i++) {
+        struct train_dataset one;
+        if (train_dataset_subset(part, &i, 1, &one))
+            return NAN;
+        loss[i] = loss_of(trainer, &one, there);
+        loss[i] = isfinite(loss[i]) ? loss[i] : (double)INFINITY;
+        train_dataset_destroy(&one);
+    }
+    qsort(loss, part->examples, sizeof *loss, ascending);
+    for (size_t i = 0; i < best; i++)
+        sum += loss[i];
+    return sum / (double)best;
+}
+
+static void measure(struct train_trainer *trainer, const struct train_dataset *part, const float *there,
+                    enum train_offer offer, struct train_probe *probe)
+{
+    probe->nothing = train_loss_of_nothing(train_model_spec(trainer->model), part);
+    probe->own = loss_of(trainer, part, trainer->x.device);
+    probe->other = loss_of(trainer, part, there);
+    if (offer != TRAIN_OFFER_MERGED || !train_probe_is_worse(probe, TRAIN_OFFER_DONORS))
+        return;
+    probe->best_own = best_of(trainer, part, trainer->x.device);
+    probe->best_other = best_of(trainer, part, there);
+}
+
+struct train_probe train_probe(struct train_trainer *trainer, const float *model, enum train_offer offer)
+{
+    struct train_probe probe = {NAN, NAN, NAN, NAN, NAN, trainer->step >= TRAINED};
+    const struct kernels *kernels = trainer->kernels;
+    const size_t bytes = trainer->count * sizeof *model;
+    struct train_dataset part;
+    if (trainer->holds || trainer->feed.data->examples == 0 || choose(trainer->feed.data, &part))
+        return probe;
+    float *copy = kernels->shares_host ? NULL : kernels->alloc(bytes);
+    if (copy)
+        kernels->upload(copy, model, bytes);
+    if (copy || kernels->shares_host)
+        measure(trainer, &part, copy ? copy : model, offer, &probe);
+    if (copy)
+        kernels->release(copy);
+    train_dataset_destroy(&part);
+    return probe;
+}
