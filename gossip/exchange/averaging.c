@@ -18,7 +18,7 @@ static bool is_met(const struct gossip_exchange *exchange, const struct gossip_e
            exchange->pace.rounds - edge->pace.met <= 2 * (uint64_t)exchange->n_edges;
 }
 
-static size_t edges_met(const struct gossip_exchange *exchange)
+size_t gossip_averaging_edges(const struct gossip_exchange *exchange)
 {
     size_t met = 0;
 
@@ -33,7 +33,7 @@ static size_t edges_met(const struct gossip_exchange *exchange)
 // integrated as such: without it one link of 64 kbit/s in a ring of six costs 4.3 points of accuracy (async).
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    float since = (float)((exchange->progress - edge->progress) / (double)edges_met(exchange));
+    float since = (float)((exchange->progress - edge->progress) / (double)gossip_averaging_edges(exchange));
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 
@@ -51,7 +51,7 @@ void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale)
     if (step_scale >= *lately) {
         *lately = step_scale;
     } else {
-        const float window = (float)edges_met(exchange) * *lately / part;
+        const float window = (float)gossip_averaging_edges(exchange) * *lately / part;
         *lately -= fminf(step_scale / window, 1) * (*lately - step_scale);
     }
 }
@@ -165,20 +165,32 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// The step of x_i in units of q_j - q_i: the weight of the meeting, or less if the update is clipped.
-static float weight_of(struct gossip_exchange *exchange, const struct gossip_packet *mine,
-                       const struct gossip_exchange_message *theirs, const struct gossip_pair *pair)
+// The part of an update that is applied: all of it, or less if it is clipped. A node that was away is far
+// behind, and goes to the others.
+static float part_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                     const struct gossip_packet *mine, const struct gossip_pair *pair, float weight)
 {
-    float weight =
-        gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
-
     BASE_ASSERT(mine->held);
-    if (!(exchange->options.clip > 0) || !(weight > 0))
-        return weight;
-    float part =
-        gossip_clip_part(&exchange->clip, exchange->options.clip, gossip_sparse_norm(exchange, pair));
-    exchange->totals.clipped += part < 1;
-    return part * weight;
+    if (!exchange->options.clip || mine->standing == GOSSIP_AWAY || !(weight > 0))
+        return 1;
+    if (gossip_clip_spares(exchange, edge, (double)weight * gossip_sparse_norm_most(exchange, pair)))
+        return 1;
+    return gossip_clip_packet(exchange, edge, (double)weight * gossip_sparse_norm(exchange, pair));
+}
+
+// The correction does not learn from an update that is clipped: it would integrate an attacker's pull, which
+// comes again and again.
+static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                      const struct gossip_packet *mine,
+                                      const struct gossip_exchange_message *theirs,
+                                      const struct gossip_pair *pair)
+{
+    const float weight =
+        gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
+    const float part = part_of(exchange, edge, mine, pair, weight);
+
+    return (struct gossip_effect){.weight = part * weight,
+                                  .gain = part < 1 ? 0 : drift_gain(exchange, mine, theirs, pair)};
 }
 
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -209,10 +221,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
         error = gossip_sparse_open(exchange, edge, mine, theirs, &pair);
     if (error)
         return error;
-    const struct gossip_effect effect =
-        known ? *known
-              : (struct gossip_effect){.weight = weight_of(exchange, mine, theirs, &pair),
-                                       .gain = drift_gain(exchange, mine, theirs, &pair)};
+    const struct gossip_effect effect = known ? *known : effect_of(exchange, edge, mine, theirs, &pair);
     gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
                           pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
     gossip_sparse_apply(exchange, edge, mine, &pair, effect.weight, effect.gain);
@@ -232,7 +241,7 @@ static enum base_error commit(struct gossip_exchange *exchange, struct gossip_ed
         theirs->form == GOSSIP_DELTA_BLOCK
             ? gossip_dense_commit(exchange, edge,
                                   gossip_dense_block(exchange, edge, mine->delta_bytes / sizeof(float)), mine,
-                                  theirs)
+                                  theirs, known)
             : commit_sparse(exchange, edge, mine, theirs, slice_clock, known);
 
     if (error)

@@ -1,21 +1,17 @@
-// Clipping: the norms of the updates that a node receives, and how much of an outlier is applied.
-// An attacker can move their median only if it makes more than half of the exchanges. RESYNC blocks and
-// second moments are not clipped. The corrections of the two ends may differ after a clipped update.
+// Clipping: how far a neighbour moves this node in a round, in terms of the node's own progress: what the
+// learner moved the model between two boundaries, which no neighbour can change (RULES.md).
 #ifndef GOSSIP_EXCHANGE_CLIP_H
 #define GOSSIP_EXCHANGE_CLIP_H
 
-#include <stddef.h>
+#include <stdint.h>
 
-#define GOSSIP_CLIP_SAMPLES 32
-#define GOSSIP_CLIP_MIN     8 // updates seen before the first one may be clipped
+#define GOSSIP_CLIP_TIMES    3 // own progress, and the root of the number of edges
+#define GOSSIP_CLIP_FAR      2 // an update beyond this many times the limit halves the limit of its edge
+#define GOSSIP_CLIP_HALVINGS 6
 
 struct gossip_clip {
-    float norms[GOSSIP_CLIP_SAMPLES]; // of the latest updates, before clipping; a ring buffer
-    size_t count, next;
+    double energy;   // of own progress in units of the step scale: a mean over recent rounds
+    uint64_t rounds; // measured so far
 };
-
-// The factor in (0, 1] by which to scale an update of this norm: 1 up to `times` the median of the earlier
-// norms. The norm is added to the samples unless it is zero.
-float gossip_clip_part(struct gossip_clip *clip, float times, double norm);
 
 #endif

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define LOG8_HEADER 4u // of every piece
+// A neighbour's second moments of a piece count as at most so many times the own ones, in sum.
+#define MOMENT_TIMES 8
 
 static size_t piece_of(size_t count, size_t done, size_t most)
 {
@@ -73,6 +75,40 @@ static enum base_error check_block(struct gossip_window *window, const uint8_t *
     return error;
 }
 
+// |theirs - mine| of a block that was checked.
+static double block_norm(struct gossip_window *window, const struct gossip_packet *mine,
+                         const struct gossip_exchange_message *theirs, size_t count)
+{
+    double energy = 0;
+
+    for (size_t done = 0; done < count; done += window->room) {
+        const size_t piece = piece_of(count, done, window->room);
+        enum base_error error = read_piece(&window[0], mine->bytes, done, piece);
+        if (!error)
+            error = read_piece(&window[1], theirs->delta, done, piece);
+        BASE_ASSERT(!error);
+        for (size_t i = 0; i < piece; i++) {
+            const double apart = (double)window[1].value[i] - (double)window[0].value[i];
+            energy += apart * apart;
+        }
+    }
+    return sqrt(energy);
+}
+
+// The step of x in a block of which both ends take the mean. An end that adopts the other's model is not
+// clipped: it was away, and its own progress says nothing of how far the others are.
+static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       const struct gossip_packet *mine, const struct gossip_exchange_message *theirs,
+                       struct gossip_run block)
+{
+    const float weight = 0.5f;
+
+    if (!exchange->options.clip || mine->standing != GOSSIP_PRESENT)
+        return weight;
+    const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);
+    return weight * gossip_clip_block(exchange, edge, norm, block.first == 0);
+}
+
 // One piece of a block, of both ends. If one end adopts the other's model, r becomes that model, and x of the
 // other end does not change.
 static void apply_piece(const struct gossip_exchange *exchange, const struct kernels_exchange *block,
@@ -97,11 +133,12 @@ static void apply_piece(const struct gossip_exchange *exchange, const struct ker
 
 enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     struct gossip_run block, const struct gossip_packet *mine,
-                                    const struct gossip_exchange_message *theirs)
+                                    const struct gossip_exchange_message *theirs,
+                                    const struct gossip_effect *known)
 {
     struct gossip_window *window = exchange->window;
     struct kernels_exchange step = {
-        .x = exchange->model, .r = edge->reference.fp32, .r_bf16 = edge->reference.bf16, .weight = 0.5f};
+        .x = exchange->model, .r = edge->reference.fp32, .r_bf16 = edge->reference.bf16};
     int adopts = gossip_standing_adopts(mine->standing, (enum gossip_standing)theirs->standing);
     bool moves = adopts > 0 || (adopts == 0 && mine->standing != GOSSIP_FINISHED);
     float largest;
@@ -117,8 +154,11 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
         error = gossip_pending_sum(exchange, &step.pending);
     if (!moves)
         step.x = NULL;
+    if (!error && adopts == 0)
+        step.weight = known ? known->weight : weight_of(exchange, edge, mine, theirs, block);
     if (!error)
-        gossip_journal_commit(exchange, edge, mine, theirs, 0, &(struct gossip_effect){0}, NULL);
+        gossip_journal_commit(exchange, edge, mine, theirs, 0, &(struct gossip_effect){.weight = step.weight},
+                              NULL);
     for (size_t done = 0; done < block.count && !error; done += window->room) {
         size_t count = piece_of(block.count, done, window->room), first = block.first + done;
         error = read_piece(&window[0], mine->bytes, done, count);
@@ -245,6 +285,30 @@ enum base_error gossip_moment_room(struct gossip_exchange *exchange)
     return exchange->pending_second ? BASE_OK : BASE_ENOMEM;
 }
 
+// The steps of the learner are divided by the roots of the second moments, and must not be stopped. Single
+// ones may differ much between honest ends.
+static void limit_piece(const float *mine, float *theirs, size_t count)
+{
+    double ours = 0, sum = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ours += (double)mine[i];
+        sum += (double)theirs[i];
+    }
+    if (!(sum > MOMENT_TIMES * ours))
+        return;
+    const float part = (float)(MOMENT_TIMES * ours / sum);
+    for (size_t i = 0; i < count; i++)
+        theirs[i] *= part;
+}
+
+static void limit_moments(struct gossip_window window[2], size_t count)
+{
+    BASE_ASSERT(count <= window[0].room && count <= window[1].room);
+    for (size_t done = 0; done < count; done += GOSSIP_WINDOW)
+        limit_piece(window[0].value + done, window[1].value + done, piece_of(count, done, GOSSIP_WINDOW));
+}
+
 // v += (Q(v_j) - Q(v_i)) / 2 on one slice: the sum over the two ends does not change, as with x. The result
 // is at least v / 4, although the coarse scale of Q could bring a small v to zero: the optimiser divides by
 // its square root, and no average is below v / 2 (the levels of Q are 9% apart). Before the first round of a
@@ -260,6 +324,8 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
         if (!error)
             error = read_moments(&window[1], theirs, done, count);
         BASE_ASSERT(!error); // they were checked
+        if (exchange->options.clip)
+            limit_moments(window, count);
         const struct kernels_moments step = {
             .count = count,
             .mine = gossip_window_send(&window[0], count),

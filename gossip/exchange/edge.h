@@ -52,10 +52,14 @@ struct gossip_edge {
                         // the next one
     uint64_t barred_ns; // after implausible data, another scaling or too many RESYNCs: until then
     uint64_t orders_ns; // until then the RESYNCs that the peer has ordered are paid off
-    uint64_t scaling_told;                // by our latest HELLO
-    uint64_t peer_scaling;                // scaling of the data at the other end, as last told; 0: not known
-    uint8_t question;                     // number of our latest HELLO question, 1..127
-    uint8_t repeats;                      // how often that question was repeated
+    uint64_t scaling_told; // by our latest HELLO
+    uint64_t peer_scaling; // scaling of the data at the other end, as last told; 0: not known
+    uint8_t question;      // number of our latest HELLO question, 1..127
+    uint8_t repeats;       // how often that question was repeated
+    unsigned halvings;     // of the reach, after updates far beyond it (clip.c)
+    double moved;          // by how far this neighbour has moved our model since round `moved_round` began
+    double swept;          // its square, by the blocks of the RESYNC under way
+    uint64_t moved_round;  // (clip.c)
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_blocks blocks;
     uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches, implausible;

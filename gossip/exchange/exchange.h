@@ -80,7 +80,7 @@ struct gossip_exchange_options {
     bool drift_correction;
     float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
     unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
-    float clip; // |(q_j - q_i)/2| is clipped to this multiple of its running median; 0: off. r is not clipped
+    bool clip;                     // limits how far an update of a neighbour moves the model (clip.h)
     enum gossip_on_death on_death; // applies to a neighbour that died. LINK_UP, and a FORGET that says that
                                    // it is alive, drop a kept correction, but not one that fades
     unsigned fade_rounds; // FADE: rounds over which a correction fades linearly to zero; at least 1. Twice

@@ -16,7 +16,7 @@
 // be opposite: each end clips by the norms that it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!gossip_vector_is(&edge->correction) || exchange->options.clip > 0)
+    if (!gossip_vector_is(&edge->correction) || exchange->options.clip)
         return 0;
     return gossip_vector_hash(exchange->options.kernels, &edge->correction, exchange->options.parameters,
                               true);

@@ -146,5 +146,5 @@ double gossip_merge_norm(struct gossip_side *mine, struct gossip_side *theirs)
 
     while (next(mine, theirs, &a, &b))
         energy += energy_of(&a, &b);
-    return 0.5 * sqrt(energy);
+    return sqrt(energy);
 }

@@ -24,6 +24,8 @@ static void count_steps(struct gossip_exchange *exchange, const struct gossip_ex
 {
     BASE_ASSERT(event->round.step_scale >= 0);
     exchange->counted = event->round.round;
+    if (!event->round.unusable)
+        gossip_clip_learn(exchange, event->round.step_scale);
     gossip_averaging_count(exchange, event->round.unusable ? 0 : event->round.step_scale);
     gossip_orphan_fade(exchange);
 }

@@ -101,7 +101,7 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
     packet->saved = 0;
     edge->residual_energy = fmax(energy.a - exchange->chosen.taken, 0); // |x - r - q|^2
     edge->model_energy = energy.x;
-    exchange->norm = sqrt(energy.x > energy.a ? energy.x : energy.a);
+    exchange->norm = sqrt(energy.x);
     return BASE_OK;
 }
 
@@ -173,7 +173,7 @@ static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
 // The norm of an update is computed on the host; if the list is not there, from the packets.
 static bool norm_needs_packet(const struct gossip_exchange *exchange)
 {
-    return exchange->options.clip > 0 && !exchange->options.kernels->shares_host;
+    return exchange->options.clip && !exchange->options.kernels->shares_host;
 }
 
 enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -230,6 +230,31 @@ static struct gossip_side our_side(struct gossip_exchange *exchange, const struc
 
     return pair->list ? gossip_side_of_list(&exchange->chosen, window, copy)
                       : gossip_side_of_packet(&pair->mine, window, copy);
+}
+
+static double packet_energy(struct gossip_window *window, const struct compress_reader *reader)
+{
+    const struct kernels *host = reader->host;
+    double energy = 0;
+
+    BASE_ASSERT(window->room % GOSSIP_WINDOW == 0);
+    for (size_t done = 0; done < reader->entries; done += GOSSIP_WINDOW) {
+        const size_t left = reader->entries - done, count = left < GOSSIP_WINDOW ? left : GOSSIP_WINDOW;
+        host->values->read(reader->format, count,
+                           reader->values + kernels_section_bytes(reader->format, done), window->value);
+        energy += host->vectors->energy(count, window->value, NULL);
+    }
+    return energy;
+}
+
+double gossip_sparse_norm_most(struct gossip_exchange *exchange, const struct gossip_pair *pair)
+{
+    const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
+    const double theirs = packet_energy(&exchange->window[1], &pair->theirs);
+    const double mine = pair->list ? vectors->energy(exchange->chosen.count, exchange->chosen.value, NULL)
+                                   : packet_energy(&exchange->window[0], &pair->mine);
+
+    return sqrt(mine) + sqrt(theirs);
 }
 
 double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair)

@@ -429,10 +429,10 @@ static const struct node_key keys[] = {
          "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction. "
          "0.8 diverges.",
          SHARED),
-    REAL("average.clip", average.clip, "0", 0, 1000,
-         "Limits the update from one exchange to this multiple of the running median norm of such updates. "
-         "1.5 limits the damage that a hostile or broken neighbour can do. 0: off.",
-         SHARED),
+    CHOICE("average.robust", average.robust, "clip", "off|clip",
+           "clip: a neighbour moves this node's model in a round at most by four times what this node's own "
+           "steps do, which limits the damage of a hostile or broken one. The rest follows in later rounds.",
+           SHARED),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
            "last value stays, so the model keeps longer what only the dead node knew. fade: decreases "

@@ -267,7 +267,7 @@ static void write_metrics(FILE *out, const struct node_status *s)
            (double)s->totals.delta_bytes_out);
     metric(out, "dense_equivalent_bytes_total", "counter",
            "Bytes that the same exchanges would have sent as dense fp32.", (double)s->totals.dense_bytes_out);
-    metric(out, "clipped_total", "counter", "Received updates that average.clip cut.",
+    metric(out, "clipped_total", "counter", "Received updates that average.robust clipped.",
            (double)s->totals.clipped);
     metric(out, "corrections_dropped_total", "counter",
            "Drift corrections of former neighbours that were given up because there were too many.",

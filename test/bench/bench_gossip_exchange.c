@@ -3,7 +3,7 @@
 // journal (of the request and of the exchange, written to a file), and a round boundary after it (take the
 // trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305 of
 // libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
-// --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip X (0: never), --bf16
+// --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip, --bf16
 // (references in bf16: the floors stay those of fp32), --seconds S (10).
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
         .reference_bf16 = bench_flag(argc, argv, "--bf16"),
         .drift_gain = 2,
         .drift_limit = 0.25f,
-        .clip = strtof(bench_option(argc, argv, "--clip", "0"), NULL),
+        .clip = bench_flag(argc, argv, "--clip"),
         .deadline_floor_ns = 1,
         .deadline_ceiling_ns = 1};
     struct way way;

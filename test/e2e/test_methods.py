@@ -137,7 +137,7 @@ class Methods(ClusterTest):
 
     def test_bounded_mode_continues_after_a_death(self):
         nodes = self.cluster(4, average__mode="bounded", average__max_delay=1, average__deadline_floor="200ms",
-                             average__deadline_ceiling="1s", average__clip=1.5, average__forget_after="1s",
+                             average__deadline_ceiling="1s", average__forget_after="1s",
                              train__proximal=0.01, train__scale_rate="true", train__steps=6000, data__takeover="false")
         for node in nodes:
             node.start()

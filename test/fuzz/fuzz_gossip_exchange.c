@@ -97,7 +97,7 @@ static struct gossip_exchange *make_exchange(uint8_t mode)
         .sync = mode & 1,
         .bounded = mode & 32,
         .max_delay = 1,
-        .clip = mode & 64 ? 1.5f : 0,
+        .clip = mode & 64,
         .on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP,
         .fade_rounds = 3,
         .drift_correction = true,

@@ -228,7 +228,7 @@ static void create(struct pair *pair, struct base_reader *in)
                                                   .reference_bf16 = mode & 64,
                                                   .bounded = mode & 8,
                                                   .max_delay = mode >> 4 & 1,
-                                                  .clip = mode & 32 ? 1.5f : 0,
+                                                  .clip = mode & 32,
                                                   .deadline_floor_ns = 10 * MS,
                                                   .deadline_ceiling_ns = CEILING};
         end->self.bytes[0] = (uint8_t)(i + 1);

@@ -155,7 +155,7 @@ static struct gossip_exchange_options options_from(struct base_rng *rng, uint64_
                                             .drift_gain = 2,
                                             .drift_limit = 0.25f,
                                             .share_second_moment = base_rng_below(rng, 2) ? 5 : 0,
-                                            .clip = base_rng_below(rng, 3) ? 0 : 1.5f,
+                                            .clip = base_rng_below(rng, 3) == 0,
                                             .bounded = base_rng_below(rng, 2),
                                             .max_delay = base_rng_below(rng, 3),
                                             .deadline_floor_ns = SECOND / 10,
@@ -233,8 +233,7 @@ static void finish(struct world *world)
                   "an edge is not live");
         }
     // With clipping, the corrections of two ends may differ.
-    check(world, net->node[0].options.clip > 0 || net_references_match(net),
-          "the two ends of an edge differ");
+    check(world, net->node[0].options.clip || net_references_match(net), "the two ends of an edge differ");
 }
 
 // Of both ends of every edge. A RESYNC raises them. UINT64_MAX: an edge is not live, or was not used

@@ -26,7 +26,7 @@ static void both_ends_have_the_same_bits(void **state)
          .values = KERNELS_INT4,
          .moments = 3,
          .async = true},
-        {.name = "clipped", .parameters = 600, .ratio = 0.2f, .values = KERNELS_FP16, .clip = 1.01f},
+        {.name = "clipped", .parameters = 600, .ratio = 0.2f, .values = KERNELS_FP16, .clip = true},
         {.name = "threshold",
          .parameters = 1200,
          .ratio = 0.2f,

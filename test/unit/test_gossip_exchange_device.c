@@ -17,7 +17,7 @@ static void both_ends_have_the_same_bits(void **state)
          .values = KERNELS_INT4,
          .moments = 3,
          .async = true},
-        {.name = "clipped", .parameters = 6000, .ratio = 0.2f, .values = KERNELS_FP16, .clip = 1.01f},
+        {.name = "clipped", .parameters = 6000, .ratio = 0.2f, .values = KERNELS_FP16, .clip = true},
         {.name = "several windows", .parameters = 400009, .ratio = 0.6f, .values = KERNELS_INT8}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         ends_compare(&cases[i], device);

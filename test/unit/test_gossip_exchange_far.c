@@ -10,7 +10,7 @@ static void both_ends_have_the_same_bits(void **state)
         {.name = "int8, sync", .parameters = 3000, .ratio = 0.05f, .values = KERNELS_INT8, .stays = true},
         {.name = "async", .parameters = 3000, .ratio = 0.05f, .values = KERNELS_INT4, .async = true},
         {.name = "moments", .parameters = 9001, .ratio = 0.05f, .values = KERNELS_INT8, .moments = 3},
-        {.name = "clipped", .parameters = 3000, .ratio = 0.05f, .values = KERNELS_BF16, .clip = 1.01f},
+        {.name = "clipped", .parameters = 3000, .ratio = 0.05f, .values = KERNELS_BF16, .clip = true},
         {.name = "kept",
          .parameters = 500,
          .ratio = 0.1f,
