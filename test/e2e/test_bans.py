@@ -85,8 +85,7 @@ class Bans(ClusterTest):
         self.calls_until(mended, lambda: self.heard(mended, BANNED), "a pause")
         mended.until(lambda: not mended.links, "the end of that link")
         self.calls_until(mended, lambda: mended.active, "a link")
-        mended.leave()
-        nodes[0].wait_log("left mended has left")
+        mended.close()
         self.finish(nodes)
 
     def test_numbers_that_are_none_ban_the_member_that_sends_them(self):
