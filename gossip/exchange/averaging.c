@@ -8,32 +8,13 @@
 #define ABSENT_ROUNDS 16 // an edge without an exchange for this many rounds was absent
 #define FALLEN        16 // times by which step scales may fall at once before `lately` counts
 
-// Does this edge count among those that exchange? It does between two turns of all edges, even if its link
-// has just broken or its process has just started, so that the weight of an exchange does not depend on that.
-static bool is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    if (edge->state == GOSSIP_EDGE_LIVE)
-        return true;
-    return edge->resync_offset == exchange->options.parameters && edge->sequence > 0 &&
-           exchange->pace.rounds - edge->pace.met <= 2 * (uint64_t)exchange->n_edges;
-}
-
-size_t gossip_averaging_edges(const struct gossip_exchange *exchange)
-{
-    size_t met = 0;
-
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        met += is_met(exchange, exchange->edges[i]);
-    return met ? met : 1;
-}
-
 // How far this node has trained since the last exchange over this edge, divided by the number of edges that
 // are met. If every round meets its partner, that is the round's own step scale, lr * H. If meetings are
 // missed (async, a slow or busy neighbour), the update contains the drift of all rounds since, and must be
 // integrated as such: without it one link of 64 kbit/s in a ring of six costs 4.3 points of accuracy (async).
 static float scale_since(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    float since = (float)((exchange->progress - edge->progress) / (double)gossip_averaging_edges(exchange));
+    float since = (float)((exchange->progress - edge->progress) / (double)gossip_edges_met(exchange));
     return since > exchange->step_scale ? since : exchange->step_scale;
 }
 
@@ -51,7 +32,7 @@ void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale)
     if (step_scale >= *lately) {
         *lately = step_scale;
     } else {
-        const float window = (float)gossip_averaging_edges(exchange) * *lately / part;
+        const float window = (float)gossip_edges_met(exchange) * *lately / part;
         *lately -= fminf(step_scale / window, 1) * (*lately - step_scale);
     }
 }

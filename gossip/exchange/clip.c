@@ -72,7 +72,7 @@ static double reach_of(const struct gossip_exchange *exchange)
 {
     if (exchange->pace.rounds == 0)
         return 0;
-    const double edges = (double)gossip_averaging_edges(exchange);
+    const double edges = (double)gossip_edges_met(exchange);
     const double reach = GOSSIP_CLIP_TIMES * sqrt(edges * exchange->clip.energy) * (double)exchange->lately;
     return reach > 0 ? reach : INFINITY;
 }

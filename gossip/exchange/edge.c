@@ -245,3 +245,22 @@ const char *gossip_edge_state_name(enum gossip_edge_state state)
 
     return names[state];
 }
+
+// Does this edge count among those that exchange? It does between two turns of all edges, even if its link
+// has just broken or its process has just started, so that the weight of an exchange does not depend on that.
+static bool is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (edge->state == GOSSIP_EDGE_LIVE)
+        return true;
+    return edge->resync_offset == exchange->options.parameters && edge->sequence > 0 &&
+           exchange->pace.rounds - edge->pace.met <= 2 * (uint64_t)exchange->n_edges;
+}
+
+size_t gossip_edges_met(const struct gossip_exchange *exchange)
+{
+    size_t met = 0;
+
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        met += is_met(exchange, exchange->edges[i]);
+    return met ? met : 1;
+}

@@ -91,8 +91,8 @@ struct gossip_exchange {
     struct gossip_accounted accounted;
 };
 
-// averaging.c. The number of edges that exchange, at least 1.
-size_t gossip_averaging_edges(const struct gossip_exchange *exchange);
+// edge.c. The number of edges that exchange, at least 1.
+size_t gossip_edges_met(const struct gossip_exchange *exchange);
 // Counts a round of local steps: the drift correction needs to know how far this node has
 // trained.
 void gossip_averaging_count(struct gossip_exchange *exchange, float step_scale);

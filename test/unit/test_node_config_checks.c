@@ -266,8 +266,7 @@ static void valid_combinations_pass(void **state)
         {{"data.shards=8", "data.shard=7", "data.partition=dirichlet", "topology.kind=butterfly"}, NULL},
         {{"topology.kind=base"}, NULL},
         {{"topology.kind=hierarchical", "node.group=rack-7"}, NULL},
-        {{"average.method=model-average", "average.ratio=1", "average.values=fp32", "average.robust=off"},
-         NULL},
+        {{"average.method=model-average", "average.ratio=1", "average.values=fp32"}, NULL},
         {{"average.method=model-average", "average.ratio=auto", "average.values=int8"}, NULL}, // defaults
         {{"average.method=local", "average.ratio=1/4"}, NULL},
         {{"average.mode=bounded", "average.max_delay=0", "train.proximal=0.1", "train.scale_rate=true",
