@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #define SETTLE_MS   100
+#define BANNED_S    310 // GOSSIP_LINKS_BAN_MAX_NS, and some more
 #define SUM_ERROR   1e-5
 #define DISTANCE    5e-3
 #define EXCESS_LOSS 0.05
@@ -224,10 +225,11 @@ static bool views_agree(struct trial *trial, uint64_t end_ns)
     return true;
 }
 
-// An edge is not live for the moments in which an answer is missing.
+// An edge is not live for the moments in which an answer is missing, that of a liar for as long as it is
+// banned.
 static bool is_connected(struct trial *trial)
 {
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < (trial->liar ? BANNED_S : 10) * 1000 / SETTLE_MS; i++) {
         if (sim_check_connected(&trial->world))
             return true;
         if (!run_for(trial, SETTLE_MS * SIM_MS))
@@ -298,7 +300,7 @@ static bool learns(struct trial *trial)
     if (!sim_check_edges_match(world))
         return fails(trial, "the ends of an edge differ");
     // A liar's link ends often, and an exchange that was half done then is completed over the next one.
-    for (int i = 0; i < 30 && trial->liar && sim_check_sum_error(world) > SUM_ERROR; i++)
+    for (int i = 0; i < BANNED_S && trial->liar && sim_check_sum_error(world) > SUM_ERROR; i++)
         if (!run_for(trial, SIM_SECOND))
             return false;
     if (!trial->check.may_lose && sim_check_sum_error(world) > SUM_ERROR)

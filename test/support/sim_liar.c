@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EACH_NS     (10 * SIM_MS)
-#define DELTA_EACH  200 // lies between two deltas, on average
-#define DELTAS_MOST 6u  // of one liar: each is answered by a pause twice as long
+#define EACH_NS    (10 * SIM_MS)
+#define DELTA_EACH 200 // lies between two deltas, on average
+#define DELTAS_MOST                                                                                          \
+    6u // of one liar, and as many malformed packets over links: each is answered by a pause twice as long
 
 enum { PACKET_GOSSIP = 6, PACKETS = 8, ITEM_RECORD = 1, ITEM_SUSPICION = 2, ITEM_DEAD = 3, OLD = 16 };
 
@@ -21,7 +22,7 @@ struct liar {
     struct sim_node *node;
     struct gossip_record old[OLD]; // records as they were
     size_t n_old;
-    unsigned deltas; // sent so far
+    unsigned deltas, malformed; // sent so far; malformed: over links
 };
 
 static void header(struct sim_node *node, struct base_writer *writer, uint8_t kind)
@@ -60,7 +61,8 @@ static void suspicion(struct sim_node *node, struct base_writer *writer, const s
     gossip_suspicion_write(&told, writer);
 }
 
-static void lie(struct liar *liar, struct base_writer *writer, const struct gossip_record *of)
+// Returns whether it may be malformed.
+static bool lie(struct liar *liar, struct base_writer *writer, const struct gossip_record *of)
 {
     struct sim_node *node = liar->node;
     struct gossip_record fake = *of;
@@ -89,6 +91,7 @@ static void lie(struct liar *liar, struct base_writer *writer, const struct goss
         for (size_t i = base_rng_below(&node->rng, 200); i--;)
             base_write_u8(writer, (uint8_t)base_rng_u64(&node->rng));
     }
+    return what >= 6;
 }
 
 static bool neighbour(struct sim_node *node, struct gossip_edge_info *info)
@@ -158,11 +161,12 @@ static void tell(void *owner, struct sim_event *event)
     if (node->running && !node->paused && victim(node, &info) && victim(node, &to)) {
         size_t peer = sim_world_find(node->world, &to.record->id);
         liar->old[liar->n_old < OLD ? liar->n_old++ : base_rng_below(&node->rng, OLD)] = *info.record;
-        lie(liar, &writer, info.record);
-        if (!writer.failed && base_rng_below(&node->rng, 32))
-            sim_member_send(node, peer, 0, bytes, base_writer_used(&writer));
-        else if (!writer.failed)
+        const bool malformed = lie(liar, &writer, info.record),
+                   over_link = base_rng_below(&node->rng, 32) == 0;
+        if (!writer.failed && over_link && !(malformed && liar->malformed++ >= DELTAS_MOST))
             sim_link_packet(node, peer, bytes, base_writer_used(&writer));
+        else if (!writer.failed)
+            sim_member_send(node, peer, 0, bytes, base_writer_used(&writer));
         if (node->world->options.seed % 2)
             send_delta(liar);
     }
