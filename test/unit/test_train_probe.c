@@ -79,7 +79,8 @@ static void a_trained_node_refuses_models_of_noise_and_of_constants(void **state
     assert_false(refuses(&s, s.start, TRAIN_OFFER_DONORS)); // its own
     run(s.trainer, 120);
     memcpy(trained, train_trainer_model(s.trainer), s.count * sizeof *trained);
-    for (int offer = TRAIN_OFFER_DONORS; offer <= TRAIN_OFFER_MERGED; offer++) {
+    for (unsigned which = TRAIN_OFFER_DONORS; which <= TRAIN_OFFER_MERGED; which++) {
+        const enum train_offer offer = (enum train_offer)which;
         struct base_rng rng;
         assert_false(refuses(&s, trained, offer));
         for (size_t i = 0; i < s.count; i++)
