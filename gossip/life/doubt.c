@@ -22,7 +22,7 @@ static bool is_on_its_way(const struct gossip_member_info *info)
            !(info->record->flags & GOSSIP_RECORD_FINISHED);
 }
 
-// Without memory for it a member is not believed.
+// A member for which there is no room is not believed.
 static void note_way(struct gossip_life *life, const struct gossip_member_info *info)
 {
     const uint64_t steps = life->options.steps;
@@ -30,7 +30,7 @@ static void note_way(struct gossip_life *life, const struct gossip_member_info *
     const size_t at =
         gossip_id_place(&info->record->id, life->ways, life->n_ways, sizeof *life->ways, &there);
 
-    if (there)
+    if (there || life->n_ways == LIMIT_MEMBERS)
         return;
     if (life->n_ways == life->ways_capacity) {
         const size_t capacity = 2 * life->ways_capacity + 16;
