@@ -17,7 +17,9 @@ static size_t encode(const struct gossip_removed *list,
     const size_t count = gossip_removed_write(list, bytes);
     const struct gossip_message message = {.kind = GOSSIP_REMOVED,
                                            .as.removed = {.list = bytes, .list_bytes = (uint32_t)count}};
-    BASE_ASSERT(!gossip_message_encode_header(&message, out, LIMIT_MESSAGE_HEADER_BYTES, &header));
+    const enum base_error error =
+        gossip_message_encode_header(&message, out, LIMIT_MESSAGE_HEADER_BYTES, &header);
+    BASE_ASSERT(!error);
     memcpy(out + header, bytes, count);
     return header + count;
 }

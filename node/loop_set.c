@@ -2,6 +2,7 @@
 // Who may read node.dir may change them: the token that a request needs is in a file there.
 #include "base/file.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "node/config/change.h"
 #include "node/loop_private.h"
 #include "node/queue/clock.h"
@@ -102,7 +103,9 @@ static void remove_members(struct node_loop *loop, const char *list, struct node
 {
     switch (node_loop_remove(loop, list)) {
     case NODE_REMOVED_TAKEN:
-        tell(answer, 200, "cluster.removed: %zu ids, on all nodes\n", loop->options.allow->removed.count);
+        tell(answer, 200,
+             "cluster.removed: %zu id%s; this node passes the list on to all that know cluster.operator\n",
+             loop->options.allow->removed.count, base_plural(loop->options.allow->removed.count));
         break;
     case NODE_REMOVED_NO_OPERATOR:
         tell(answer, 409, "cluster.operator is not set here, so nobody can remove members\n");

@@ -59,7 +59,7 @@ struct gossip_edge {
     unsigned halvings;     // of the reach, after updates far beyond it (clip.c)
     double moved;          // by how far this neighbour has moved our model since round `moved_round` began
     double swept;          // its square, by the blocks of the RESYNC under way
-    uint64_t moved_round;  // (clip.c)
+    uint64_t moved_round;
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_blocks blocks;
     uint64_t exchanges, crossings, resyncs, replays, discards, busy, timeouts, mismatches, implausible;

@@ -49,7 +49,7 @@ class Removal(ClusterTest):
         self.assertEqual(refused.returncode, 1, refused)
         self.assertIn("is not signed by cluster.operator", refused.stderr)
         said = self.remove(honest[0], gone, self.key)
-        self.assertEqual((said.returncode, said.stdout), (0, "cluster.removed: 1 ids, on all nodes\n"), said)
+        self.assertEqual((said.returncode, said.stdout), (0, "cluster.removed: 1 id; this node passes the list on to all that know cluster.operator\n"), said)
         for node in nodes:  # it was entered at one
             node.wait_log(r"removed the operator has removed 1 member, list \d+")
         for node in honest:
@@ -68,7 +68,7 @@ class Removal(ClusterTest):
             node.wait_rows(len(node.rows()) + 5)
             self.assertNotIn("n3", self.members(node))
         back = wait_until(lambda: (lambda s: s if s.returncode == 0 else None)(self.remove(honest[2], "none", self.key)), "a later second")
-        self.assertEqual(back.stdout, "cluster.removed: 0 ids, on all nodes\n")
+        self.assertEqual(back.stdout, "cluster.removed: 0 ids; this node passes the list on to all that know cluster.operator\n")
         for node in (*honest, late):
             node.wait_log(r"removed the operator has removed 0 members")
             wait_until(lambda: "n3" in self.members(node), f"it is back\n{node.last_words()}")
