@@ -71,7 +71,7 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_true(array->ptr[9].via.u64 == message->as.greeting.own[0]);
         assert_true(array->ptr[10].via.u64 == message->as.greeting.own[1]);
         assert_true(array->ptr[11].via.u64 == message->as.greeting.begun);
-        assert_true(array->ptr[13].via.u64 == message->as.greeting.shard);
+        assert_true(array->ptr[12].via.u64 == message->as.greeting.shard);
     }
     if (message->kind == GOSSIP_SNAPSHOT_TELL) {
         assert_int_equal(array->size, 9);
