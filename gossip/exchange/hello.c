@@ -16,8 +16,10 @@
 // be opposite: each end clips by the norms that it has seen.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!gossip_vector_is(&edge->correction) || exchange->options.clip)
+    if (!exchange->options.drift_correction || exchange->options.clip)
         return 0;
+    if (!gossip_vector_is(&edge->correction))
+        return exchange->zero_hash;
     return gossip_vector_hash(exchange->options.kernels, &edge->correction, exchange->options.parameters,
                               true);
 }
