@@ -379,6 +379,30 @@ static void the_dead_are_forgotten_once(void **state)
         destroy(&node[i]);
 }
 
+// Members that came, exchanged and went.
+static void of_the_edges_without_a_link_only_so_many_stay(void **state)
+{
+    enum { GONE = 3 };
+    struct node node;
+    size_t dropped = 0;
+    (void)state;
+    create(&node, 0, 0);
+    for (size_t i = 1; i <= GOSSIP_EDGES_DOWN + GONE; i++) {
+        const struct gossip_edge_record record = {
+            .peer = graph_id(i), .sequence = i, .resync_offset = D, .reference = node.start};
+        assert_int_equal(gossip_exchange_import(node.exchange, &record), BASE_OK);
+    }
+    begin_round(&node, 1, false);
+    for (size_t i = 0; i < node.n; i++)
+        if (node.action[i].kind == GOSSIP_AVERAGE_DROPS) {
+            assert_true(node.action[i].dead);
+            assert_int_equal(graph_number(&node.action[i].peer), ++dropped); // the fewest exchanges
+        }
+    assert_int_equal(dropped, GONE);
+    assert_int_equal(gossip_exchange_edges(node.exchange), GOSSIP_EDGES_DOWN);
+    destroy(&node);
+}
+
 static void begin_fetch(struct node *node, float *into)
 {
     const struct gossip_average_fetch fetch = {
@@ -858,6 +882,7 @@ int main(void)
         cmocka_unit_test(after_the_last_boundary_nothing_is_answered),
         cmocka_unit_test(what_is_no_longer_met_is_dropped_before_the_round),
         cmocka_unit_test(the_dead_are_forgotten_once),
+        cmocka_unit_test(of_the_edges_without_a_link_only_so_many_stay),
         cmocka_unit_test(a_fetch_takes_every_edge_down_and_with_its_model_all_begin_anew),
         cmocka_unit_test(a_node_that_fetches_declines_requests),
         cmocka_unit_test(a_fetch_that_is_ended_changes_nothing),
