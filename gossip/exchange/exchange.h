@@ -69,8 +69,8 @@ struct gossip_exchange_options {
     const float *start; // [d] the seed model, borrowed until destroy: the first r of an edge that both ends
                         // begin from it
     void (*make_start)(void *owner, float *start); // if start is NULL: writes the seed model, the same at
-                                                   // every call; called in the owner's thread for each new
-                                                   // edge
+                                                   // every call; called in the owner's thread for the first
+                                                   // exchange of each edge
     void *start_owner;
     const float *model; // [d] the model published before the first round; copied; NULL: start
     uint64_t round;     // rounds that `model` has completed, not counting one that a checkpoint left open.
@@ -306,9 +306,9 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
-    const float *reference; // [d]; NULL if there was no exchange yet: the seed model, or zero if
-                            // resync_offset is 0
-    const float *correction;                          // [d]; NULL: zero
+    const float *reference;  // [d]; NULL if there was no exchange yet: the seed model, or zero if
+                             // resync_offset is 0
+    const float *correction; // [d]; NULL: zero
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
     const uint8_t *transactions;                      // open request and last answer, opaque
     size_t transactions_bytes;
