@@ -209,7 +209,8 @@ static size_t missing_in(const struct gossip_secrets *others, const struct gossi
     return count;
 }
 
-// Links stay; the next ones use the new secrets, and so do datagrams, at once.
+// Datagrams and the next links use the new secrets at once. A link that began with one that is gone ends: its
+// two ends call each other again, if both have another.
 static void reload_secrets(struct node_loop *loop)
 {
     struct base_reason why = {""};
@@ -229,6 +230,7 @@ static void reload_secrets(struct node_loop *loop)
                  fresh.count == 1 ? "" : "s", missing_in(now, &fresh), missing_in(&fresh, now),
                  memcmp(now->psk[0], fresh.psk[0], sizeof fresh.psk[0]) == 0 ? "stays" : "is another one");
         *now = fresh;
+        node_peers_secrets_changed(node_cluster_peers(loop->cluster));
     }
     explicit_bzero(&fresh, sizeof fresh);
 }

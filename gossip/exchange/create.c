@@ -1,6 +1,7 @@
 // The object and its memory.
 #include "gossip/exchange/state.h"
 
+#include "base/array.h"
 #include "base/bf16.h"
 #include "base/hash.h"
 #include "compress/select.h"
@@ -74,6 +75,18 @@ static uint64_t start_hash(const struct gossip_exchange_options *options, const 
     return hash;
 }
 
+static uint64_t zero_hash(const struct gossip_exchange_options *options)
+{
+    static const float zeros[1024];
+    uint64_t hash = 0; // of a vector it is the sum over its pieces
+
+    for (size_t done = 0, n; done < options->parameters; done += n) {
+        n = base_min(options->parameters - done, sizeof zeros / sizeof zeros[0]);
+        hash += options->kernels->host->apply->hash(zeros, n, done, false);
+    }
+    return hash;
+}
+
 // L, where the mode leaves it open: what an exchange or two can bring together again.
 #define LEAST_LEAD 32u
 
@@ -120,6 +133,7 @@ enum base_error gossip_exchange_create(const struct gossip_exchange_options *opt
         return base_fail(why, BASE_ENOMEM, "exchange: out of memory for %zu parameters", options->parameters);
     }
     fresh->start_hash = start_hash(options, fresh->model);
+    fresh->zero_hash = zero_hash(options);
     if (options->model)
         options->kernels->upload(fresh->model, options->model, options->parameters * sizeof(float));
     gossip_plausible_learn(fresh);
@@ -135,6 +149,7 @@ void gossip_exchange_destroy(struct gossip_exchange *exchange)
     BASE_ASSERT(exchange->n_orphans <= GOSSIP_ORPHANS_MAX);
     for (size_t i = 0; i < exchange->n_edges; i++)
         gossip_edge_free(exchange, exchange->edges[i]);
+    gossip_vector_free(kernels, &exchange->seed);
     free(exchange->edges);
     free(exchange->pace.peers);
     while (exchange->n_orphans > 0)

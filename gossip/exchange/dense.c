@@ -136,8 +136,7 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
                                     const struct gossip_effect *known)
 {
     struct gossip_window *window = exchange->window;
-    struct kernels_exchange step = {
-        .x = exchange->model, .r = edge->reference.fp32, .r_bf16 = edge->reference.bf16};
+    struct kernels_exchange step = {.x = exchange->model};
     int adopts = gossip_standing_adopts(mine->standing, (enum gossip_standing)theirs->standing);
     bool moves = adopts > 0 || (adopts == 0 && mine->standing != GOSSIP_FINISHED);
     float largest;
@@ -151,6 +150,10 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
         return gossip_plausible_refuse(exchange, edge);
     if (!error && moves)
         error = gossip_pending_sum(exchange, &step.pending);
+    if (!error)
+        error = gossip_edge_own(exchange, edge);
+    step.r = edge->reference.fp32;
+    step.r_bf16 = edge->reference.bf16;
     if (!moves)
         step.x = NULL;
     if (!error && adopts == 0)

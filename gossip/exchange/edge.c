@@ -66,17 +66,58 @@ static void insert(struct gossip_exchange *exchange, struct gossip_edge *edge)
     exchange->edges[at] = edge;
 }
 
-static bool make_vectors(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+static bool make(const struct gossip_exchange *exchange, struct gossip_vector *vector)
 {
     const struct gossip_exchange_options *options = &exchange->options;
-    const bool bf16 = options->reference_bf16;
 
-    BASE_ASSERT(!gossip_vector_is(&edge->reference) && !gossip_vector_is(&edge->correction));
-    if (options->drift_correction &&
-        !gossip_vector_make(options->kernels, options->parameters, bf16, &edge->correction))
-        return false;
-    return gossip_vector_make(options->kernels, options->parameters, bf16, &edge->reference) &&
-           gossip_edge_start(exchange, &edge->reference);
+    BASE_ASSERT(!gossip_vector_is(vector));
+    return gossip_vector_make(options->kernels, options->parameters, options->reference_bf16, vector);
+}
+
+bool gossip_edge_reads(struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (gossip_vector_is(&edge->reference) || gossip_vector_is(&exchange->seed))
+        return true;
+    BASE_ASSERT(edge->sequence == 0 && edge->resync_offset == exchange->options.parameters);
+    if (make(exchange, &exchange->seed) && gossip_edge_start(exchange, &exchange->seed))
+        return true;
+    gossip_vector_free(exchange->options.kernels, &exchange->seed);
+    return false;
+}
+
+enum base_error gossip_edge_own(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const bool covers = edge->resync_offset == exchange->options.parameters;
+
+    BASE_ASSERT(gossip_vector_is(&edge->reference) || edge->sequence == 0);
+    if (covers && exchange->options.drift_correction && !gossip_vector_is(&edge->correction) &&
+        !make(exchange, &edge->correction))
+        return BASE_ENOMEM;
+    if (gossip_vector_is(&edge->reference))
+        return BASE_OK;
+    if (!covers) // zero: a RESYNC begins
+        return make(exchange, &edge->reference) ? BASE_OK : BASE_ENOMEM;
+    if (!gossip_edge_reads(exchange, edge))
+        return BASE_ENOMEM;
+    edge->reference = exchange->seed;
+    exchange->seed = (struct gossip_vector){0};
+    return BASE_OK;
+}
+
+void gossip_edge_rests(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    struct gossip_packet *const packets[] = {&edge->request, &edge->answer, &edge->deferred};
+
+    for (size_t i = 0; i < sizeof packets / sizeof packets[0]; i++) {
+        if (packets[i]->held)
+            continue;
+        if (exchange->chosen_of == packets[i])
+            exchange->chosen_of = NULL;
+        gossip_pending_inherit(&exchange->pending, packets[i]);
+        gossip_packet_free(packets[i]);
+    }
+    if (!gossip_vector_is(&edge->reference))
+        gossip_vector_free(exchange->options.kernels, &exchange->seed);
 }
 
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
@@ -92,8 +133,6 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     fresh->resync_offset = count; // both ends may begin at the same seed model: the first HELLO shows it
     fresh->progress = exchange->progress;
     fresh->reference_hash = exchange->start_hash;
-    if (!make_vectors(exchange, fresh))
-        goto out;
     struct gossip_edge **edges = realloc(exchange->edges, (exchange->n_edges + 1) * sizeof *edges);
     if (!edges)
         goto out;
@@ -125,16 +164,16 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
                     (exchange->n_edges - i) * sizeof *exchange->edges);
             break;
         }
+    gossip_edge_rests(exchange, edge);
     gossip_edge_free(exchange, edge);
 }
 
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    // The correction of an edge without any exchange is zero, and the sum keeps its bits.
-    if (!gossip_vector_is(&edge->correction) || (edge->epoch == 0 && edge->sequence == 0))
+    if (!gossip_vector_is(&edge->correction))
         return;
     BASE_ASSERT(exchange->options.drift_correction);
-    gossip_vector_clear(exchange->options.kernels, &edge->correction, exchange->options.parameters);
+    gossip_vector_free(exchange->options.kernels, &edge->correction);
     gossip_sum_again(exchange);
 }
 
@@ -244,6 +283,29 @@ const char *gossip_edge_state_name(enum gossip_edge_state state)
     static const char *const names[] = {"down", "barred", "hello", "live", "resync", "in_doubt"};
 
     return names[state];
+}
+
+static bool is_worth_less(const struct gossip_edge *a, const struct gossip_edge *b)
+{
+    return a->sequence != b->sequence ? a->sequence < b->sequence : a->pace.met < b->pace.met;
+}
+
+bool gossip_exchange_surplus(const struct gossip_exchange *exchange, struct gossip_id *peer)
+{
+    const struct gossip_edge *least = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < exchange->n_edges; i++) {
+        const struct gossip_edge *edge = exchange->edges[i];
+        if (edge->state != GOSSIP_EDGE_DOWN || !gossip_vector_is(&edge->reference))
+            continue;
+        count++;
+        least = !least || is_worth_less(edge, least) ? edge : least;
+    }
+    if (count <= GOSSIP_EDGES_DOWN)
+        return false;
+    *peer = least->peer;
+    return true;
 }
 
 // Does this edge count among those that exchange? It does between two turns of all edges, even if its link

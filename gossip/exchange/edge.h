@@ -37,9 +37,8 @@ struct gossip_edge {
                                      // first one after it
     uint64_t caught_up;              // AWAY: exchanges since then
     enum gossip_standing standing;   // of the other end, as last reported
-    struct gossip_vector reference;  // [d] r, bit-identical on both ends
-    struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none without drift
-                                     // correction
+    struct gossip_vector reference;  // [d] r, bit-identical on both ends; none before the first exchange
+    struct gossip_vector correction; // [d] c, with opposite signs on the two ends; none: zero
     uint64_t reference_hash;
     struct gossip_packet request;     // ours, not answered yet
     struct gossip_packet answer;      // our answer to the latest request of the peer
@@ -70,6 +69,15 @@ struct gossip_edge {
 
 // edge.c. Writes the seed model, from which both ends of a new edge begin, to start. False: out of memory.
 bool gossip_edge_start(const struct gossip_exchange *exchange, struct gossip_vector *start);
+// An edge without an exchange has no vectors: its r is the seed model, or zero once a RESYNC has begun, and
+// its c is zero. Selection reads the seed model from one vector that all these edges share (`seed`); the
+// first one that commits takes it. False: out of memory.
+bool gossip_edge_reads(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+// An exchange is about to be committed, and was checked: the edge has vectors of its own from now on.
+// BASE_ENOMEM: r and c are what they were.
+enum base_error gossip_edge_own(struct gossip_exchange *exchange, struct gossip_edge *edge) BASE_CHECK;
+// The link has ended, or the edge restarts: frees what is not needed for a replay.
+void gossip_edge_rests(struct gossip_exchange *exchange, struct gossip_edge *edge);
 struct gossip_edge *gossip_edge_find(const struct gossip_exchange *exchange, const struct gossip_id *peer);
 enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct gossip_id *peer,
                                 struct gossip_edge **edge) BASE_CHECK;

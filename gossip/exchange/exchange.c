@@ -105,6 +105,7 @@ static void on_link_down(struct gossip_exchange *exchange, struct gossip_edge *e
     if (edge->deferred.held)
         gossip_request_decline(&edge->peer, edge->deferred.epoch, edge->deferred.sequence, actions);
     gossip_edge_down(exchange, edge);
+    gossip_edge_rests(exchange, edge);
     if (unmet)
         gossip_pace_tie(&exchange->pace, &edge->pace, GOSSIP_PACE_APART);
 }

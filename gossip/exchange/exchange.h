@@ -22,7 +22,9 @@
 //   1, then 2    with shared second moments; the second vector is allocated when the first update arrives
 //                while the trainer computes
 //   1            temporarily, for pending updates, when a RESYNC or many exchanges happen in one round
-//   1 or 2       for each edge: r, and c with drift correction; half as large with reference_bf16
+//   1 or 2       for each edge that has made an exchange: r, and c with drift correction; half as large with
+//                reference_bf16
+//   1            while edges that have made none are about to: the seed model, of the same size as r
 //   1            for each dead neighbour whose correction is kept
 // In addition: one list of about k entries, 64 KiB of windows, the latest packets of every edge, and the
 // packets of exchanges that the trainer has not received yet (at most 4% of the model). If the kernels have
@@ -48,6 +50,10 @@ struct gossip_exchange;
 // correction is dropped; among equally faded ones, the oldest.
 #define GOSSIP_ORPHANS_MAX 32u
 
+// Maximum number of edges without a link whose vectors are kept, so that they go on when it is back: twice
+// the neighbours of a node among 256 on a butterfly.
+#define GOSSIP_EDGES_DOWN 16u
+
 enum gossip_on_death { // what happens to the last correction c_e of a neighbour that died
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
@@ -63,8 +69,8 @@ struct gossip_exchange_options {
     const float *start; // [d] the seed model, borrowed until destroy: the first r of an edge that both ends
                         // begin from it
     void (*make_start)(void *owner, float *start); // if start is NULL: writes the seed model, the same at
-                                                   // every call; called in the owner's thread for each new
-                                                   // edge
+                                                   // every call; called in the owner's thread for the first
+                                                   // exchange of each edge
     void *start_owner;
     const float *model; // [d] the model published before the first round; copied; NULL: start
     uint64_t round;     // rounds that `model` has completed, not counting one that a checkpoint left open.
@@ -237,13 +243,16 @@ struct gossip_edge_info {
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while
     enum gossip_standing standing;       // of the other end, as last reported
-    const float *reference, *correction; // [d], in the kernels' memory, borrowed until the next step; the
-                                         // correction may be NULL
+    const float *reference, *correction; // [d], in the kernels' memory, borrowed until the next step; NULL
+                                         // before the first exchange (see gossip_edge_record)
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
 };
 size_t gossip_exchange_edges(const struct gossip_exchange *exchange);
 bool gossip_exchange_knows(const struct gossip_exchange *exchange,
                            const struct gossip_id *peer); // an edge, or what is kept of one
+// There are more edges with vectors and without a link than GOSSIP_EDGES_DOWN: the owner forgets `peer`,
+// whose edge has made the fewest exchanges, and was met least recently among these.
+bool gossip_exchange_surplus(const struct gossip_exchange *exchange, struct gossip_id *peer);
 void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge,
                                struct gossip_edge_info *info);
 
@@ -297,8 +306,9 @@ double gossip_exchange_pace(const struct gossip_exchange *exchange);
 struct gossip_edge_record {
     struct gossip_id peer;
     uint64_t epoch, sequence, resync_offset, clock;
-    const float *reference;                           // [d]
-    const float *correction;                          // [d] or NULL
+    const float *reference;  // [d]; NULL if there was no exchange yet: the seed model, or zero if
+                             // resync_offset is 0
+    const float *correction; // [d]; NULL: zero
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
     const uint8_t *transactions;                      // open request and last answer, opaque
     size_t transactions_bytes;

@@ -15,8 +15,10 @@
 // The corrections of the two ends are opposite, so their hash ignores the sign.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!gossip_vector_is(&edge->correction))
+    if (!exchange->options.drift_correction)
         return 0;
+    if (!gossip_vector_is(&edge->correction))
+        return exchange->zero_hash;
     return gossip_vector_hash(exchange->options.kernels, &edge->correction, exchange->options.parameters,
                               true);
 }

@@ -71,6 +71,7 @@ static uint64_t memory_of(const struct gossip_exchange *exchange)
                  gossip_vector_bytes(&edge->correction, exchange->options.parameters);
         bytes += edge->request.capacity + edge->answer.capacity + edge->deferred.capacity;
     }
+    bytes += gossip_vector_bytes(&exchange->seed, exchange->options.parameters);
     return vectors * exchange->options.parameters * sizeof(float) + bytes;
 }
 
@@ -309,6 +310,41 @@ static void copy(const struct kernels *kernels, struct gossip_vector *to, const 
         kernels->upload(to->fp32, from->fp32, count * sizeof *to->fp32);
 }
 
+// Vectors of the edge itself are only made for those that the record has. BASE_ENOMEM: some are missing.
+static enum base_error restore_vectors(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                       const struct gossip_vector *reference,
+                                       const struct gossip_vector *correction)
+{
+    const struct gossip_exchange_options *options = &exchange->options;
+    const struct gossip_vector *const from[] = {reference, correction};
+    struct gossip_vector *const to[] = {&edge->reference, &edge->correction};
+
+    for (size_t i = 0; i < 2; i++) {
+        if (!gossip_vector_is(from[i]) || (i == 1 && !options->drift_correction))
+            continue;
+        if (!gossip_vector_make(options->kernels, options->parameters, options->reference_bf16, to[i]))
+            return BASE_ENOMEM;
+        copy(options->kernels, to[i], from[i], options->parameters);
+    }
+    return BASE_OK;
+}
+
+// Before the first exchange r follows from the place of the edge.
+static bool is_place(const struct gossip_exchange *exchange, const struct gossip_edge_record *record)
+{
+    const bool seed = record->epoch == 0 && record->resync_offset == exchange->options.parameters;
+
+    return record->sequence == 0 && (seed || record->resync_offset == 0);
+}
+
+static uint64_t hash_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    if (gossip_vector_is(&edge->reference))
+        return gossip_vector_hash(exchange->options.kernels, &edge->reference, exchange->options.parameters,
+                                  false);
+    return edge->resync_offset == 0 ? exchange->zero_hash : exchange->start_hash;
+}
+
 enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
                                        const struct gossip_edge_record *record)
 {
@@ -318,7 +354,8 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     struct gossip_edge *edge;
 
     BASE_ASSERT(!exchange->pace.open);
-    if (record->resync_offset > count || !is_stored(exchange, &reference) ||
+    if (record->resync_offset > count ||
+        (gossip_vector_is(&reference) ? !is_stored(exchange, &reference) : !is_place(exchange, record)) ||
         (gossip_vector_is(&correction) && !is_stored(exchange, &correction)) ||
         gossip_edge_find(exchange, &record->peer))
         return BASE_EFORMAT;
@@ -329,17 +366,14 @@ enum base_error gossip_exchange_import(struct gossip_exchange *exchange,
     edge->sequence = record->sequence;
     edge->resync_offset = record->resync_offset;
     edge->pace.clock = record->clock;
-    copy(exchange->options.kernels, &edge->reference, &reference, count);
-    edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
-    error = restore_transactions(exchange, edge, record);
-    if (error) {
+    error = restore_vectors(exchange, edge, &reference, &correction);
+    if (!error) {
+        edge->reference_hash = hash_of(exchange, edge);
+        error = restore_transactions(exchange, edge, record);
+    }
+    if (error)
         gossip_edge_remove(exchange, edge);
-        return error;
-    }
-    if (gossip_vector_is(&edge->correction) && gossip_vector_is(&correction)) {
-        copy(exchange->options.kernels, &edge->correction, &correction, count);
-        if (!exchange->summed)
-            gossip_sum_again(exchange);
-    }
-    return BASE_OK;
+    else if (gossip_vector_is(&edge->correction) && !exchange->summed)
+        gossip_sum_again(exchange);
+    return error;
 }

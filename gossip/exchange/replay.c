@@ -69,6 +69,8 @@ static size_t limit_of(const struct gossip_exchange *exchange)
 static enum base_error pick_again(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                   struct compress_reader reader)
 {
+    if (!gossip_edge_reads(exchange, edge))
+        return BASE_ENOMEM;
     const struct kernels *kernels = exchange->options.kernels;
     const struct kernels_difference a = gossip_sparse_difference(exchange, edge);
     struct compress_sparse *chosen = &exchange->chosen;

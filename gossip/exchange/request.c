@@ -118,8 +118,8 @@ static enum base_error answer_request(struct gossip_exchange *exchange, struct g
         asked.weight = gossip_pace_weight(&exchange->pace, &edge->pace, asked.weight);
     edge->answer.weight = asked.weight;
     struct gossip_message message = gossip_packet_message(&edge->answer, GOSSIP_XACK);
-    add_news(exchange, &message);
     if (!error) {
+        add_news(exchange, &message);
         gossip_sparse_shorten(edge, &edge->answer, &message);
         error = gossip_averaging_commit(exchange, edge, &edge->answer, theirs, theirs->clock);
     }

@@ -10,30 +10,21 @@ static bool correction_fades(const struct gossip_exchange *exchange)
     return exchange->options.on_death == GOSSIP_ON_DEATH_FADE && !away;
 }
 
-static void begin_correction(struct gossip_exchange *exchange, struct gossip_edge *edge, bool fades)
+static void end_correction(struct gossip_exchange *exchange, struct gossip_edge *edge, bool fades)
 {
-    const struct gossip_exchange_options *options = &exchange->options;
-    struct gossip_vector fresh = {0};
-    bool made = gossip_vector_is(&edge->correction) && fades &&
-                gossip_vector_make(options->kernels, options->parameters, options->reference_bf16, &fresh);
-
-    BASE_ASSERT(!gossip_vector_is(&edge->correction) || options->drift_correction);
-    if (!made || gossip_orphan_take(exchange, edge, false) || gossip_vector_is(&edge->correction)) {
-        gossip_vector_free(options->kernels, &fresh);
-        gossip_edge_drop_correction(exchange, edge);
+    if (!gossip_vector_is(&edge->correction))
         return;
-    }
-    edge->correction = fresh;
-    gossip_sum_again(exchange);
+    BASE_ASSERT(exchange->options.drift_correction);
+    if (fades && !gossip_orphan_take(exchange, edge, false) && !gossip_vector_is(&edge->correction))
+        gossip_sum_again(exchange);
+    gossip_edge_drop_correction(exchange, edge);
 }
 
 void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch,
                          bool fades)
 {
-    size_t count = exchange->options.parameters;
-
-    BASE_ASSERT(count > 0);
-    begin_correction(exchange, edge, fades);
+    BASE_ASSERT(edge->resync_offset <= exchange->options.parameters);
+    end_correction(exchange, edge, fades);
     gossip_edge_drop_request(edge);
     edge->answer.held = false;
     edge->deferred.held = false;
@@ -43,9 +34,10 @@ void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *e
     edge->sequence = 0;
     edge->resync_offset = 0;
     edge->absence = 0;
-    gossip_vector_clear(exchange->options.kernels, &edge->reference, count);
-    edge->reference_hash = gossip_vector_hash(exchange->options.kernels, &edge->reference, count, false);
+    gossip_vector_free(exchange->options.kernels, &edge->reference);
+    edge->reference_hash = exchange->zero_hash;
     edge->alarm_ns = 0;
+    gossip_edge_rests(exchange, edge);
 }
 
 void gossip_edge_resync(struct gossip_exchange *exchange, struct gossip_edge *edge, uint64_t epoch)

@@ -22,10 +22,12 @@ struct kernels_difference gossip_sparse_difference(const struct gossip_exchange 
                                                    const struct gossip_edge *edge)
 {
     const struct gossip_run open = open_run(exchange, edge);
+    const struct gossip_vector *r = gossip_vector_is(&edge->reference) ? &edge->reference : &exchange->seed;
 
+    BASE_ASSERT(gossip_vector_is(r)); // gossip_edge_reads
     return (struct kernels_difference){.x = exchange->model,
-                                       .r = edge->reference.fp32,
-                                       .r_bf16 = edge->reference.bf16,
+                                       .r = r->fp32,
+                                       .r_bf16 = r->bf16,
                                        .open_first = open.first,
                                        .open_count = open.count,
                                        .count = exchange->options.parameters};
@@ -79,11 +81,13 @@ enum base_error gossip_sparse_prepare(struct gossip_exchange *exchange, struct g
                                       size_t behind, struct gossip_packet *packet)
 {
     const struct gossip_exchange_options *options = &exchange->options;
-    const struct kernels_difference a = gossip_sparse_difference(exchange, edge);
     struct compress_energy energy;
     bool again;
 
     exchange->chosen_of = NULL;
+    if (!gossip_edge_reads(exchange, edge))
+        return BASE_ENOMEM;
+    const struct kernels_difference a = gossip_sparse_difference(exchange, edge);
     enum base_error error = choose(exchange, edge, &a, &energy, &again);
     size_t bound = compress_packet_bound(a.count, exchange->chosen.count, options->values);
     BASE_ASSERT(error || exchange->chosen.count <= a.count);
@@ -202,6 +206,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     if (!error)
         error = room_for(pair->mine.entries, mine->keys, &edge->sent, &pair->mine_index);
     if (!error)
+        error = gossip_edge_own(exchange, edge);
+    if (!error)
         error = gossip_pending_room(exchange, mine, theirs, known.count ? &known : NULL, &pair->update,
                                     &pair->sum);
     if (error)
@@ -292,6 +298,7 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
     const float weight = effect->weight, gain = effect->gain;
 
     BASE_ASSERT(weight >= 0 && weight <= 1 && gain >= 0 && effect->keep > 0);
+    BASE_ASSERT(gossip_vector_is(&edge->reference));
     struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
     struct gossip_side theirs =
         gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);

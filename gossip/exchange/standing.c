@@ -54,13 +54,11 @@ bool gossip_standing_drifts(enum gossip_standing ours, enum gossip_standing thei
     return ours == theirs && ours != GOSSIP_FINISHED;
 }
 
+// Anybody can say that it has finished, so that replaces no model of an end that trains.
 int gossip_standing_adopts(enum gossip_standing ours, enum gossip_standing theirs)
 {
-    if (ours == theirs)
-        return 0;
-    if (ours == GOSSIP_FINISHED || theirs == GOSSIP_FINISHED)
-        return theirs == GOSSIP_FINISHED ? 1 : -1;
-    return ours == GOSSIP_AWAY ? 1 : -1;
+    BASE_ASSERT(ours <= GOSSIP_FINISHED && theirs <= GOSSIP_FINISHED);
+    return (ours == GOSSIP_AWAY) - (theirs == GOSSIP_AWAY);
 }
 
 // The number of exchanges of an edge that make up for `missed` rounds: as many as those rounds would have

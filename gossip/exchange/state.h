@@ -36,10 +36,11 @@ struct gossip_accounted { // as of the latest gossip_exchange_account
 
 struct gossip_exchange {
     struct gossip_exchange_options options;
-    size_t entries; // k
-    uint64_t start_hash;
-    float *model; // [d] published x: `own`, or the trainer's vector while its round is open
-    float *own;   // [d]
+    size_t entries;                 // k
+    uint64_t start_hash, zero_hash; // of the seed model as r, of a vector of zeros
+    struct gossip_vector seed;      // [d] r of the edges without an exchange; made when it is read
+    float *model;                   // [d] published x: `own`, or the trainer's vector while its round is open
+    float *own;                     // [d]
     struct gossip_pending pending;
     float *second;         // [d] published v, likewise; NULL unless shared
     float *own_second;     // [d]
@@ -140,7 +141,7 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
 float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
                         bool first);
 
-// sparse.c. What is selected from: x - r.
+// sparse.c. What is selected from: x - r, after gossip_edge_reads.
 struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,
                                                    const struct gossip_edge *edge);
 // Writes q as a packet, without moments, and reserves `behind` more bytes after it.

@@ -117,7 +117,7 @@ void gossip_sum_publish(struct gossip_exchange *exchange, float *x)
 static bool any_fades(const struct gossip_exchange *exchange)
 {
     for (size_t e = 0; e < exchange->n_edges; e++)
-        if (pull_left(exchange, exchange->edges[e]) < 1)
+        if (gossip_vector_is(&exchange->edges[e]->correction) && pull_left(exchange, exchange->edges[e]) < 1)
             return true;
     return false;
 }

@@ -9,8 +9,10 @@ static float sum_of_element(const struct gossip_exchange *exchange, size_t at)
 {
     float sum = 0;
 
-    for (size_t e = 0; e < exchange->n_edges; e++)
-        sum += bf16_widen(exchange->edges[e]->correction.bf16[at]);
+    for (size_t e = 0; e < exchange->n_edges; e++) {
+        const uint16_t *correction = exchange->edges[e]->correction.bf16;
+        sum += correction ? bf16_widen(correction[at]) : 0;
+    }
     for (size_t e = 0; e < exchange->n_orphans; e++)
         sum += exchange->orphans[e].correction[at];
     return sum;
@@ -20,7 +22,8 @@ static float sum_of_element(const struct gossip_exchange *exchange, size_t at)
 static void ask(const struct gossip_exchange *exchange, size_t at, const float *sum)
 {
     for (size_t e = 0; e < exchange->n_edges; e++)
-        __builtin_prefetch(&exchange->edges[e]->correction.bf16[at]);
+        if (exchange->edges[e]->correction.bf16)
+            __builtin_prefetch(&exchange->edges[e]->correction.bf16[at]);
     __builtin_prefetch(&sum[at], 1);
 }
 

@@ -29,15 +29,6 @@ size_t gossip_vector_bytes(const struct gossip_vector *vector, size_t count)
     return count * ((vector->fp32 ? sizeof *vector->fp32 : 0) + (vector->bf16 ? sizeof *vector->bf16 : 0));
 }
 
-void gossip_vector_clear(const struct kernels *kernels, struct gossip_vector *vector, size_t count)
-{
-    BASE_ASSERT(gossip_vector_is(vector));
-    if (vector->bf16)
-        memset(vector->bf16, 0, count * sizeof *vector->bf16);
-    else
-        kernels->vectors->clear(vector->fp32, count * sizeof *vector->fp32);
-}
-
 void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *vector, const float *from,
                          size_t count)
 {

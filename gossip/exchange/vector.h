@@ -22,7 +22,6 @@ static inline bool gossip_vector_is(const struct gossip_vector *vector)
 // `count` zeros; false: out of memory.
 bool gossip_vector_make(const struct kernels *kernels, size_t count, bool bf16, struct gossip_vector *vector);
 void gossip_vector_free(const struct kernels *kernels, struct gossip_vector *vector);
-void gossip_vector_clear(const struct kernels *kernels, struct gossip_vector *vector, size_t count);
 // Copies `from`, in ordinary memory, rounding each element to the nearest number of the vector's format.
 void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *vector, const float *from,
                          size_t count);

@@ -26,6 +26,7 @@ struct gossip_average {
         JUDGES_MERGED,
     } work;
     struct gossip_average_round round; // ROUND, MEETS
+    size_t surplus;                    // ROUND: how many edges may still be forgotten
     bool asks;                         // MEETS: the schedule names `partner`
     struct gossip_id partner;
     struct gossip_average_fetch fetch; // BEGINS, FETCHES; RETURNS: the last good model instead of a donor's
@@ -409,6 +410,7 @@ void gossip_average_round(struct gossip_average *a, const struct gossip_average_
 {
     BASE_ASSERT(a->work == RESTS); // the trainer does one thing at a time
     a->work = ROUND;
+    a->surplus = gossip_exchange_edges(a->options.exchange);
     a->round = *round;
     a->asks = false;
     // Who asks from now on gets the final model. With a copy of up to two seconds before, a node that had
@@ -437,6 +439,15 @@ static void meet(struct gossip_average *a)
     step(a, event);
 }
 
+// Members that come, meet this node and go must not grow its memory. Without memory for its correction an
+// edge stays, until the next boundary.
+static void forget_surplus(struct gossip_average *a, const struct gossip_id *peer)
+{
+    BASE_ASSERT(a->surplus > 0);
+    a->surplus--;
+    step(a, (struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_FORGET, .peer = *peer, .dead = true});
+}
+
 // Once the edges are at rest. False: the trainer's work waits for others, or there is none.
 static bool works(struct gossip_average *a)
 {
@@ -449,6 +460,8 @@ static bool works(struct gossip_average *a)
             end_round(a, a->round.meet.round);
         else if (a->round.meet.meets && gossip_edges_forget(a->edges, exchange, &peer))
             step(a, (struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_FORGET, .peer = peer});
+        else if (a->surplus > 0 && gossip_exchange_surplus(exchange, &peer))
+            forget_surplus(a, &peer);
         else
             meet(a);
         return true;

@@ -11,6 +11,9 @@ static const struct {
     [GOSSIP_CLOSE_SILENT] = {"taken for dead", "silent", "it considers this node dead"},
     [GOSSIP_CLOSE_REPLACED] = {"a newer link took over", "replaced", "a newer link took over"},
     [GOSSIP_CLOSE_NO_GREETING] = {"no greeting in time", "no greeting in time", "it got no greeting in time"},
+    [GOSSIP_CLOSE_OLD_SECRET] = {"it began with a secret that is no longer in cluster.secret_file",
+                                 "the secret of this link was removed",
+                                 "the secret of the link is no longer in its cluster.secret_file"},
     [GOSSIP_CLOSE_IMPLAUSIBLE] =
         {"its numbers are far larger than those of this node's model, so they are not averaged. The training "
          "of one of the two may have diverged: a smaller train.rate may help",

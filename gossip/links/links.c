@@ -340,6 +340,10 @@ static void on_link(struct gossip_links *links, struct link *link, const struct 
         if (links->leaving)
             leave_directly(links);
         break;
+    case GOSSIP_LINKS_REVOKED:
+        if (link->state != GOSSIP_LINK_CLOSING)
+            pair_close(links, link, GOSSIP_CLOSE_OLD_SECRET);
+        break;
     case GOSSIP_LINKS_STUCK:
         stuck(links, link, event->on);
         break;

@@ -135,13 +135,14 @@ enum gossip_link_state {
 // Why a link is closed, and what a BYE says.
 enum gossip_close {
     GOSSIP_CLOSE_IDLE,
-    GOSSIP_CLOSE_LEAVING,            // this node ends
-    GOSSIP_CLOSE_SILENT,             // its other end is considered dead
-    GOSSIP_CLOSE_REPLACED,           // by a newer link
-    GOSSIP_CLOSE_NO_GREETING,        // none in time
-    GOSSIP_CLOSE_IMPLAUSIBLE,        // the numbers of the two models are too far apart; found by the exchange
-    GOSSIP_CLOSE_BANNED,             // there is fresh evidence against its other end, or against its host
-    GOSSIP_CLOSE_CROWD,              // more new identities have come than join_rate allows
+    GOSSIP_CLOSE_LEAVING,     // this node ends
+    GOSSIP_CLOSE_SILENT,      // its other end is considered dead
+    GOSSIP_CLOSE_REPLACED,    // by a newer link
+    GOSSIP_CLOSE_NO_GREETING, // none in time
+    GOSSIP_CLOSE_OLD_SECRET,  // it began with a secret that has been removed; the next one shows another
+    GOSSIP_CLOSE_IMPLAUSIBLE, // the numbers of the two models are too far apart; found by the exchange
+    GOSSIP_CLOSE_BANNED,      // there is fresh evidence against its other end, or against its host
+    GOSSIP_CLOSE_CROWD,       // more new identities have come than join_rate allows
     GOSSIP_CLOSE_DUPLICATE_IDENTITY, // another process with the id of the other end has a link that works
     GOSSIP_CLOSE_NOT_ALLOWED,        // not, or no longer, on the allow-list
     GOSSIP_CLOSE_OTHER_PROTOCOL,     // the two cannot train together
@@ -199,11 +200,12 @@ enum gossip_links_event_kind {
     GOSSIP_LINKS_BROKEN,        // an authenticated message on `link` breaks the protocol: evidence
     GOSSIP_LINKS_ENDED,         // `link` is gone, as `end`: once for every link, also after a CLOSE
     GOSSIP_LINKS_STALLED,       // an injected fault stalls `link` (`on`), or no longer does
-    GOSSIP_LINKS_STUCK,  // what this node sends on `link` does not arrive, or is relayed and late (`on`), or
-                         // not any more
-    GOSSIP_LINKS_PACKET, // bytes[count] for `peer`, by any link, present or future
-    GOSSIP_LINKS_MEMBER, // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
-    GOSSIP_LINKS_HURRY,  // addresses of `peer`, or the relays to it, have changed: call, look soon
+    GOSSIP_LINKS_STUCK,   // what this node sends on `link` does not arrive, or is relayed and late (`on`), or
+                          // not any more
+    GOSSIP_LINKS_REVOKED, // the secret with which `link` began is none of this node's any more
+    GOSSIP_LINKS_PACKET,  // bytes[count] for `peer`, by any link, present or future
+    GOSSIP_LINKS_MEMBER,  // membership: `peer` is `alive` (alive or suspected), or dead, gone, removed
+    GOSSIP_LINKS_HURRY,   // addresses of `peer`, or the relays to it, have changed: call, look soon
     GOSSIP_LINKS_LOOK_ALL, // an address of this node has changed: look at all whose links are relayed
     GOSSIP_LINKS_PART,     // close the link to `peer`, because of `why`
     GOSSIP_LINKS_ALLOW,    // the allow-list has changed

@@ -221,6 +221,23 @@ bool gossip_secrets_have(const struct gossip_secrets *secrets, const uint8_t psk
     return found;
 }
 
+uint64_t gossip_secret_mark(const uint8_t psk[32])
+{
+    uint8_t digest[16];
+    uint64_t mark;
+    crypto_generichash_blake2b(digest, sizeof digest, psk, 32, NULL, 0);
+    memcpy(&mark, digest, sizeof mark);
+    return mark;
+}
+
+bool gossip_secrets_marked(const struct gossip_secrets *secrets, uint64_t mark)
+{
+    bool found = false;
+    for (size_t i = 0; i < secrets->count; i++)
+        found |= gossip_secret_mark(secrets->psk[i]) == mark;
+    return found;
+}
+
 static enum base_error add_secret(const char *path, const uint8_t *line, size_t bytes,
                                   struct gossip_secrets *secrets, struct base_reason *why)
 {

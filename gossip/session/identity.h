@@ -54,6 +54,9 @@ struct gossip_secrets {
 enum base_error gossip_secrets_load(const char *path, struct gossip_secrets *secrets,
                                     struct base_reason *why) BASE_CHECK;
 bool gossip_secrets_have(const struct gossip_secrets *secrets, const uint8_t psk[32]);
+// Says which secret a link began with, without holding it.
+uint64_t gossip_secret_mark(const uint8_t psk[32]);
+bool gossip_secrets_marked(const struct gossip_secrets *secrets, uint64_t mark);
 // Writes a new random secret (base64 line), mode 0600. BASE_ESTATE if the file exists.
 enum base_error gossip_secret_create(const char *path, struct base_reason *why) BASE_CHECK;
 

@@ -278,6 +278,7 @@ static enum base_error receive_handshake(struct gossip_session *session, const u
         error = send_handshake(session, out);
     if (error || session->handshake.next < 3)
         return error;
+    event->secret = gossip_secret_mark(session->handshake.psk);
     gossip_noise_split(&session->handshake, gossip_aead_choose(session->offered, session->theirs),
                        &session->send, &session->receive);
     session->state = STATE_OPEN;

@@ -38,6 +38,7 @@ struct gossip_session_event {
     struct gossip_id peer;
     struct gossip_protocols protocols; // of the peer
     uint16_t protocol;                 // the highest one that both speak; 0: none, so close the stream
+    uint64_t secret;                   // gossip_secret_mark of the one that both have
 };
 
 // Options are copied (the identity is borrowed). Fails only with BASE_ENOMEM.

@@ -38,12 +38,17 @@ static void on_established(void *owner, const struct gossip_session_event *event
     link->id = event->peer;
     link->protocols = event->protocols;
     link->protocol = event->protocol;
+    link->secret = event->secret;
     struct gossip_member_info known;
     if (!gossip_membership_find(peers->options.membership, &link->id, &known))
         snprintf(link->name, sizeof link->name, "%s", known.record->name);
     if (node_faults_has(peers->options.faults, &link->id)) {
         node_link_stall(link->link, true);
         node_link_close(link->link, BASE_EIO, "cut off by node.fault_file");
+        return;
+    }
+    if (!gossip_secrets_marked(peers->options.secrets, link->secret)) {
+        node_link_close(link->link, BASE_EAUTH, "its secret was removed while it called");
         return;
     }
     authenticated.peer = link->id;

@@ -245,6 +245,15 @@ void node_peers_allow_changed(struct node_peers *peers)
     node_peers_say_later(peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_ALLOW});
 }
 
+void node_peers_secrets_changed(struct node_peers *peers)
+{
+    struct peer_link *link;
+    LIST_FOREACH(link, &peers->links, others)
+        if (link->authenticated && !gossip_secrets_marked(peers->options.secrets, link->secret))
+            node_peers_say_later(
+                peers, (struct gossip_links_event){.kind = GOSSIP_LINKS_REVOKED, .link = link->handle});
+}
+
 void node_peers_reachable(struct node_peers *peers, bool reachable)
 {
     peers->reachable = reachable;

@@ -109,6 +109,7 @@ void node_peers_close(struct node_peers *peers, const struct gossip_id *peer,
 void node_peers_part(struct node_peers *peers, const struct gossip_id *peer, enum gossip_close why); // BYE
 void node_peers_pause(struct node_peers *peers, bool paused); // the worker is behind
 void node_peers_allow_changed(struct node_peers *peers);      // ends the links of nodes no longer allowed
+void node_peers_secrets_changed(struct node_peers *peers);    // ends the links that began with a removed one
 void node_peers_reachable(struct node_peers *peers, bool reachable); // members can call this node
 void node_peers_moved(
     struct node_peers *peers); // an address of this node has changed: looks for direct links

@@ -28,6 +28,7 @@ struct peer_link {
     struct gossip_id id;               // authenticated
     struct gossip_protocols protocols; // spoken by the other end; authenticated
     uint16_t protocol;                 // the highest one that both speak
+    uint64_t secret;                   // the mark of the one that both ends have shown
     const char *closing;               // why, for people; NULL: it ended by itself
     char name[LIMIT_NODE_NAME_BYTES];  // greeted
     char address[NODE_ADDRESS_TEXT];

@@ -149,7 +149,8 @@ static void draft_edges(struct draft *draft, size_t parameters)
         snprintf(scope, sizeof scope, "edge.%s", id);
         add_pair(draft, scope, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, edge->epoch, edge->sequence,
                  edge->resync_offset, edge->clock);
-        add_edge_vector(draft, scope, "reference", edge->reference, edge->reference_bf16, parameters);
+        if (edge->reference || edge->reference_bf16)
+            add_edge_vector(draft, scope, "reference", edge->reference, edge->reference_bf16, parameters);
         if (edge->correction || edge->correction_bf16)
             add_edge_vector(draft, scope, "correction", edge->correction, edge->correction_bf16, parameters);
     }

@@ -5,14 +5,15 @@
 //
 // Tensors: "model.<tensor>" [shape]; "state.<vector>" [parameters]; "outer.momentum", and "outer.start" (x0)
 // of a round that is not in the momentum yet; "edge.<id>.reference" and ".correction" [parameters], in bf16
-// with average.reference: bf16, ".transactions" (U8, if there are any), <id> in 64 hex digits; "program.blob"
-// (U8, if it is not empty); "program.state" (likewise); "kept.<id>.correction" of neighbours that died
-// (average.on_death). Metadata: format, version, model, schema, node, id, round, step, epoch, position, seed,
-// model_seed, boot (resumes so far), journal (the key of the file where the journal of the edges continues,
-// in hex; node/store/journal.h); task, labels, input_divisor and data as in node/store/model_file.h; "open" =
-// the step scale, as a hex float, if the local steps of round + 1 are done and its exchange is not;
-// "unsettled" if the model still lacks the latest proximal step (train_trainer_unsettle); and for each edge
-// "edge.<id>" = "epoch sequence resync_offset clock".
+// with average.reference: bf16 and none before the first exchange, ".transactions" (U8, if there are any),
+// <id> in 64 hex digits; "program.blob" (U8, if it is not empty); "program.state" (likewise);
+// "kept.<id>.correction" of neighbours that died (average.on_death). Metadata: format, version, model,
+// schema, node, id, round, step, epoch, position, seed, model_seed, boot (resumes so far), journal (the key
+// of the file where the journal of the edges continues, in hex; node/store/journal.h); task, labels,
+// input_divisor and data as in node/store/model_file.h; "open" = the step scale, as a hex float, if the local
+// steps of round + 1 are done and its exchange is not; "unsettled" if the model still lacks the latest
+// proximal step (train_trainer_unsettle); and for each edge "edge.<id>" = "epoch sequence resync_offset
+// clock".
 #ifndef NODE_STORE_CHECKPOINT_H
 #define NODE_STORE_CHECKPOINT_H
 

@@ -429,8 +429,7 @@ static enum base_error resume_edge(const struct node_safetensors *file, const ch
     const struct node_tensor *transactions = edge_part(file, scope, "transactions", NODE_TENSOR_U8, 0);
     record.reference = edge_vector(file, scope, "reference", vector_bytes, false);
     record.reference_bf16 = edge_vector(file, scope, "reference", vector_bytes, true);
-    if ((!record.reference && !record.reference_bf16) || !parse_numbers(numbers, number, 4) ||
-        gossip_id_parse(scope + strlen("edge."), &record.peer))
+    if (!parse_numbers(numbers, number, 4) || gossip_id_parse(scope + strlen("edge."), &record.peer))
         return BASE_EFORMAT;
     record.epoch = number[0];
     record.sequence = number[1];

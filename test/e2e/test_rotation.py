@@ -4,6 +4,7 @@ import os
 
 from cluster import ClusterTest, free_ports, json_lines, signal, unittest, wait_until
 
+ENDS = r"link_down .*(?:it began with a secret that is no longer in cluster\.secret_file|the secret of the link is no longer in its)"
 OLD, NEW = "the old secret of this cluster", "the new secret of this cluster"
 
 
@@ -31,6 +32,13 @@ class Rotation(ClusterTest):
     def datagrams(self, node):
         return self.status(node)["membership"]["datagrams"]
 
+    def neighbours_linked(self, node):
+        status = self.status(node)
+        return status["neighbours_linked"] == status["neighbours"]
+
+    def links(self, node):
+        return sum(m["linked"] for m in self.status(node)["members"])
+
     def end(self, nodes):
         for node in nodes:
             node.signal(signal.SIGTERM)
@@ -46,16 +54,23 @@ class Rotation(ClusterTest):
         for said, lines in ((r"2 secrets, 1 new, 0 gone; the first stays", (OLD, NEW)),
                             (r"2 secrets, 0 new, 0 gone; the first is another one", (NEW, OLD)),
                             (r"1 secret, 0 new, 1 gone; the first stays", (NEW,))):
+            for node in nodes:
+                self.assertNotIn("link_down", node.log())
             for i, node in enumerate(nodes):  # one after the other: meanwhile the files differ
                 self.reload(i, node, said, *lines)
                 for other in nodes:
                     other.wait_rows(len(other.rows()) + 10)
+        for node in nodes:  # the links began with the secret that is gone: their ends have called again
+            wait_until(lambda: self.status(node)["membership"]["alive"] == 3 and self.neighbours_linked(node), f"links again\n{node.last_words()}")
+            self.assertEqual(sum(e["resyncs"] for e in self.status(node)["edges"]), 0, "edges go on where they were")
         for node, earlier in zip(nodes, before):
             since = self.datagrams(node)
             wait_until(lambda: self.datagrams(node)["received"] > since["received"] + 10, "datagrams under the new secret")
             self.assertEqual(self.datagrams(node)["refused"], earlier["refused"], "all of them opened")
             log = node.log()
-            self.assertNotIn("link_down", log)
+            for line in log.splitlines():
+                if "link_down" in line:
+                    self.assertRegex(line, ENDS)
             self.assertNotIn("stranger", log)
             self.assertNotIn(OLD, log)
             self.assertNotIn(NEW, log)
@@ -72,6 +87,21 @@ class Rotation(ClusterTest):
         for node in late:
             node.end()
         self.end(nodes)
+
+    def test_a_former_member_loses_its_links(self):
+        *nodes, former = self.begin(3)
+        for node in (*nodes, former):
+            node.wait_rows(10)
+        for said, lines in (("2 secrets", (NEW, OLD)), ("1 secret, 0 new, 1 gone", (NEW,))):
+            for i, node in enumerate(nodes):
+                self.reload(i, node, said, *lines)
+        for node in nodes:
+            node.wait_log(ENDS)
+            wait_until(lambda: self.status(node)["membership"]["alive"] == 2, f"the former member is gone\n{node.last_words()}")
+            wait_until(lambda: self.links(node) == 1, f"one link\n{node.last_words()}")
+        former.wait_log(ENDS)
+        self.assertEqual(self.links(former), 0, former.last_words())
+        self.end((*nodes, former))
 
     def test_a_wrong_secret_file_changes_nothing(self):
         nodes = self.begin(2)

@@ -24,12 +24,8 @@ def weight_of(ours, theirs, weight):
 
 
 def adopts(ours, theirs):
-    """RESYNC of ends with different standing. 1: this end takes the other's model; -1: the other way round; 0: both take the mean."""
-    if ours == theirs:
-        return 0
-    if FINISHED in (ours, theirs):
-        return 1 if theirs == FINISHED else -1
-    return 1 if ours == AWAY else -1
+    """RESYNC with an end that was away. 1: this end takes the other's model; -1: the other way round; 0: both take the mean."""
+    return (ours == AWAY) - (theirs == AWAY)
 
 
 def is_whole(entries, weight, theirs):

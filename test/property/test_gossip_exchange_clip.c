@@ -128,11 +128,10 @@ static void test_a_node_without_progress_follows(void **state)
     net_destroy(net);
 }
 
-static void test_resync_is_limited(void **state)
+static void check_resync(enum gossip_standing standing)
 {
     struct net *net = ring_of_three(false, 87);
 
-    (void)state;
     for (uint64_t round = 1; round <= 20; round++)
         (void)moved_in(net, round);
     assert_int_equal(clipped(net, 1), 0);
@@ -140,11 +139,21 @@ static void test_resync_is_limited(void **state)
     net_tell(net, 0, GOSSIP_EXCHANGE_FORGET, 1);
     net_link(net, 0, 1);
     shift(net, 0, 1000);
+    net->node[0].standing = standing;
+    gossip_exchange_standing(net->node[0].exchange, standing);
     assert_true(moved_in(net, 21) < 2 * limit); // a block, and an exchange of the same round
     assert_true(net_count(net, COUNTER(resyncs)) > 0);
     assert_true(clipped(net, 1) > 0);
     assert_true(net_references_match(net));
     net_destroy(net);
+}
+
+// Also that of a neighbour which says that it has finished.
+static void test_resync_is_limited(void **state)
+{
+    (void)state;
+    check_resync(GOSSIP_PRESENT);
+    check_resync(GOSSIP_FINISHED);
 }
 
 static void test_the_correction_does_not_learn_from_what_is_clipped(void **state)

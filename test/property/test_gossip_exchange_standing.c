@@ -196,19 +196,19 @@ static void test_a_node_that_is_behind_asks_the_finished_ones(void **state)
 }
 
 // In a RESYNC between an end that was away and one that was not, the first adopts the model of the second,
-// and counts again. If one has finished, the other adopts its model.
+// and counts again.
 static void test_in_a_resync_a_node_that_was_away_adopts(void **state)
 {
     static const enum gossip_standing pairs[][2] = {{GOSSIP_AWAY, GOSSIP_PRESENT},
                                                     {GOSSIP_PRESENT, GOSSIP_AWAY},
                                                     {GOSSIP_AWAY, GOSSIP_FINISHED},
-                                                    {GOSSIP_FINISHED, GOSSIP_PRESENT}};
+                                                    {GOSSIP_FINISHED, GOSSIP_AWAY}};
 
     (void)state;
     for (size_t k = 0; k < 4; k++) {
         struct gossip_exchange_options options = defaults(true);
         struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(403), &options);
-        size_t adopts = pairs[k][0] == GOSSIP_AWAY || (pairs[k][1] == GOSSIP_FINISHED) ? 0 : 1;
+        size_t adopts = pairs[k][0] == GOSSIP_AWAY ? 0 : 1;
         float given[D];
         for (size_t i = 0; i < 2; i++) {
             change_model(net, i);
@@ -229,6 +229,31 @@ static void test_in_a_resync_a_node_that_was_away_adopts(void **state)
         assert_true(net_references_match(net));
         net_destroy(net);
     }
+}
+
+// Whoever says that it has finished replaces no model of a node that trains.
+static void test_in_a_resync_a_finished_node_counts_as_much_as_another(void **state)
+{
+    struct gossip_exchange_options options = defaults(true);
+    struct net *net = net_create(2, D, TOPOLOGY_RING, net_seed(405), &options);
+    float given[D], before[D];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        change_model(net, i);
+        net->node[i].standing = i == 0 ? GOSSIP_FINISHED : GOSSIP_PRESENT;
+        net_round(net, i, 5000); // long after the start: the edge RESYNCs
+    }
+    memcpy(given, model_of(net, 0), sizeof given);
+    memcpy(before, model_of(net, 1), sizeof before);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_int_equal(net_count(net, COUNTER(resyncs)), 2);
+    assert_memory_equal(model_of(net, 0), given, sizeof given);
+    for (size_t j = 0; j < D; j++)
+        assert_float_equal(model_of(net, 1)[j], (given[j] + before[j]) / 2, 1e-5f);
+    assert_true(net_references_match(net));
+    net_destroy(net);
 }
 
 // A correction learns nothing from a model that was away.
@@ -342,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_a_finished_model_stands_still),
         cmocka_unit_test(test_a_node_that_is_behind_asks_the_finished_ones),
         cmocka_unit_test(test_in_a_resync_a_node_that_was_away_adopts),
+        cmocka_unit_test(test_in_a_resync_a_finished_node_counts_as_much_as_another),
         cmocka_unit_test(test_a_correction_learns_nothing_from_an_absence),
         cmocka_unit_test(test_a_node_that_is_behind_does_not_wait_for_another_one),
         cmocka_unit_test(test_a_resumed_model_moves_no_other_before_its_first_round),

@@ -488,6 +488,10 @@ bool net_edge_matches(const struct net *net, size_t a, size_t b)
     if (!net_edge(net, a, b, &ab) || !net_edge(net, b, a, &ba) || ab.state != GOSSIP_EDGE_LIVE ||
         ba.state != GOSSIP_EDGE_LIVE || ab.epoch != ba.epoch || ab.sequence != ba.sequence)
         return true;
+    if (!ab.reference && !ab.reference_bf16) // before the first exchange
+        return !ba.reference && !ba.reference_bf16 && !ab.correction && !ba.correction;
+    if (!ab.correction != !ba.correction || !ab.correction_bf16 != !ba.correction_bf16)
+        return false;
     if (ab.reference_bf16)
         return memcmp(ab.reference_bf16, ba.reference_bf16, net->parameters * sizeof(uint16_t)) == 0 &&
                (!ab.correction_bf16 ||

@@ -211,6 +211,8 @@ static bool ends_match(const struct sim_world *world, size_t a, size_t b)
     if (!at || !to || !edge_of(at, b, &ab) || !edge_of(to, a, &ba) || ab.state != GOSSIP_EDGE_LIVE ||
         ba.state != GOSSIP_EDGE_LIVE || ab.epoch != ba.epoch || ab.sequence != ba.sequence)
         return true;
+    if (!ab.reference || !ab.correction) // before the first exchange
+        return !ab.reference == !ba.reference && !ab.correction == !ba.correction;
     return memcmp(ab.reference, ba.reference, SIM_PARAMETERS * sizeof(float)) == 0 &&
            opposite(ab.correction, ba.correction);
 }

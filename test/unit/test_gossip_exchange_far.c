@@ -61,7 +61,8 @@ static void only_packets_cross_between_the_memories(void **state)
         net_round_all(ends.net, round);
         const struct far_use after = far_use();
         const uint64_t crossed = after.up - before.up + after.down - before.down;
-        largest = crossed > largest ? crossed : largest;
+        if (round > 1) // the first exchange of an edge needs the seed model
+            largest = crossed > largest ? crossed : largest;
         for (size_t i = 0; i < 2; i++)
             ends_fetch(&ends, i);
     }

@@ -379,6 +379,25 @@ static void the_dead_are_forgotten_once(void **state)
         destroy(&node[i]);
 }
 
+static void of_the_edges_without_a_link_only_so_many_stay(void **state)
+{
+    struct node node;
+    size_t dropped = 0;
+    (void)state;
+    create(&node, 0, 0);
+    for (size_t i = 1; i <= GOSSIP_EDGES_DOWN + 3; i++) {
+        struct gossip_edge_record record = {graph_id(i), 0, i, D, .reference = node.start};
+        record.transactions = (const uint8_t[2]){0}, record.transactions_bytes = 2;
+        assert_int_equal(gossip_exchange_import(node.exchange, &record), BASE_OK);
+    }
+    begin_round(&node, 1, false);
+    for (size_t at = 0; (at = find(&node, GOSSIP_AVERAGE_DROPS, at)) != SIZE_MAX; at++)
+        assert_true(node.action[at].dead && graph_number(&node.action[at].peer) == ++dropped);
+    assert_int_equal(dropped, 3);
+    assert_int_equal(gossip_exchange_edges(node.exchange), GOSSIP_EDGES_DOWN);
+    destroy(&node);
+}
+
 static void begin_fetch(struct node *node, float *into)
 {
     const struct gossip_average_fetch fetch = {
@@ -858,6 +877,7 @@ int main(void)
         cmocka_unit_test(after_the_last_boundary_nothing_is_answered),
         cmocka_unit_test(what_is_no_longer_met_is_dropped_before_the_round),
         cmocka_unit_test(the_dead_are_forgotten_once),
+        cmocka_unit_test(of_the_edges_without_a_link_only_so_many_stay),
         cmocka_unit_test(a_fetch_takes_every_edge_down_and_with_its_model_all_begin_anew),
         cmocka_unit_test(a_node_that_fetches_declines_requests),
         cmocka_unit_test(a_fetch_that_is_ended_changes_nothing),

@@ -695,7 +695,7 @@ static uint64_t hash_of(const float *fp32, const uint16_t *bf16, bool magnitudes
 {
     float values[EDGE_PARAMETERS];
     for (size_t i = 0; i < EDGE_PARAMETERS; i++)
-        values[i] = bf16 ? bf16_widen(bf16[i]) : fp32[i];
+        values[i] = bf16 ? bf16_widen(bf16[i]) : fp32 ? fp32[i] : 0; // no vector: zeros
     return cpu_kernels()->apply->hash(values, EDGE_PARAMETERS, 0, magnitudes);
 }
 

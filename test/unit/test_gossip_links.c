@@ -195,6 +195,30 @@ static void only_an_allowed_peer_gets_a_link(void **state)
     assert_non_null(find(GOSSIP_LINKS_DOWN));
 }
 
+static void a_link_ends_with_its_secret_and_is_called_again(void **state)
+{
+    (void)state;
+    for (unsigned here = 0; here < 2; here++) { // at the end whose file has changed, or at the other
+        without_entries();
+        SAY(GOSSIP_LINKS_START);
+        uint64_t link = accept_active(HIGH);
+        want(HIGH);
+        const uint64_t begin_ns = w.now_ns;
+        if (here)
+            SAY(GOSSIP_LINKS_REVOKED, .link = link);
+        else
+            SAY(GOSSIP_LINKS_BYE, .link = link, .reason = gossip_close_bye(GOSSIP_CLOSE_OLD_SECRET));
+        assert_int_equal(need(GOSSIP_LINKS_CLOSE)->link, link);
+        assert_int_equal(need(GOSSIP_LINKS_CLOSE)->why, here ? GOSSIP_CLOSE_OLD_SECRET : GOSSIP_CLOSE_HEARD);
+        assert_non_null(find(GOSSIP_LINKS_DOWN));
+        assert_null(find(GOSSIP_LINKS_UNREACHABLE));
+        SAY(GOSSIP_LINKS_REVOKED, .link = link); // it is closing
+        assert_null(find(GOSSIP_LINKS_CLOSE));
+        SAY(GOSSIP_LINKS_ENDED, .link = link, .end = GOSSIP_END_GONE);
+        assert_in_range(until(GOSSIP_LINKS_RESOLVE, S) - begin_ns, 0, GOSSIP_LINKS_PAUSE_MIN_NS / 2 * 3);
+    }
+}
+
 // -- what the end of a link says
 
 static void an_end_without_bye_is_evidence(void **state)
@@ -590,6 +614,7 @@ int main(void)
         CASE(a_peer_that_trains_something_else_is_refused),
         CASE(a_peer_of_another_protocol_is_refused),
         CASE(only_an_allowed_peer_gets_a_link),
+        CASE(a_link_ends_with_its_secret_and_is_called_again),
         CASE(an_end_without_bye_is_evidence),
         CASE(a_closed_port_is_evidence_only_where_a_call_once_succeeded),
         CASE(a_closed_port_is_evidence_about_every_one_that_was_reached),
