@@ -146,9 +146,9 @@ class SimTest(unittest.TestCase):
         or worse, changes them here, too."""
         self.assertGreater(self.perform("sim", ATTACKED, "none")["node"]["mean"]["accuracy"], 0.84)  # 86.9%
         self.assertGreater(self.attacked("labels"), 0.82)  # 85.0%
-        self.assertLess(self.attacked("noise"), 0.4)  # 28.0%
-        for kind in ("noise", "negated", "sign", "big"):  # 87.4, 86.6, 84.7, 86.8%
-            self.assertGreater(self.attacked(kind, "average.robust=clip"), 0.83, kind)
+        self.assertLess(self.attacked("noise", "average.robust=off"), 0.4)  # 28.0%
+        for kind, least in (("noise", 0.83), ("negated", 0.83), ("big", 0.83), ("sign", 0.55)):  # 86.7, 86.9, 87.0, 61.9%
+            self.assertGreater(self.attacked(kind), least, kind)
 
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")
