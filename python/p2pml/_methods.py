@@ -130,7 +130,8 @@ def _packed(world: World, pack: Packer, vectors: Any, receivers: Any) -> Any:
 
 
 TABLE: Dict[str, Callable[..., Method]] = {"edge-ref": edge_ref, "choco": choco, "dpsgd": dpsgd, "model-average": model_average,
-                                           "allreduce": allreduce, "diloco": diloco, "noloco": noloco, "sparseloco": sparseloco, **_baselines.TABLE, "local": local}
+                                           "allreduce": allreduce, "diloco": diloco, "noloco": noloco, "sparseloco": sparseloco,
+                                           **_baselines.TABLE, "local": local}
 
 
 def is_library(method: Any, settings: Dict[str, Any]) -> bool:

@@ -25,13 +25,14 @@ def rounds(model: Any, start: Any = None, method: Union[str, Callable[..., None]
     """A frame of measurements, one row per ``every`` rounds.
 
     model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with the node's own numpy generator. start: the initial vector
-    of all nodes, or a function of a numpy generator that draws it. Or model: a PyTorch module with ``loss(module, node, random)``, a tensor;
-    it begins at its own parameters. method: ``method(world)`` after every ``local_steps`` steps, see :class:`World`; "edge-ref", p2pml
-    itself, with ``settings`` (keys with ``__`` for the dot); or one of "choco", "dpsgd", "model-average", "allreduce", "diloco", "noloco",
-    "sparseloco", "two-way", "gradient-tracking", "gasloc", "powergossip", "local" in numpy, and "edge-ref" in numpy with settings ``selection`` or ``filter``. optimizer: "sgd", "momentum" or
-    "adamw", or a pair of one and its settings. rate: a number, or a function of the part of the rounds that is done, 0 to 1. topology: as ``topology.kind``, or ``(kind, options)``, a file, a graph of networkx, or a
-    function ``(round, nodes) -> pairs``. nodes: 8, or those of the file or graph. measure: a function of a vector (of the module), such as
-    its accuracy on test examples.
+    of all nodes, or a function of a numpy generator that draws it. Or model: a PyTorch module with ``loss(module, node, random)``, a
+    tensor; it begins at its own parameters. method: ``method(world)`` after every ``local_steps`` steps, see :class:`World`; "edge-ref",
+    p2pml itself, with ``settings`` (keys with ``__`` for the dot); or one of "choco", "dpsgd", "model-average", "allreduce", "diloco",
+    "noloco", "sparseloco", "two-way", "gradient-tracking", "gasloc", "powergossip", "local" in numpy, and "edge-ref" in numpy with settings
+    ``selection`` or ``filter``. optimizer: "sgd", "momentum" or "adamw", or a pair of one and its settings. rate: a number, or a function
+    of the part of the rounds that is done, 0 to 1. topology: as ``topology.kind``, or ``(kind, options)``, a file, a graph of networkx, or
+    a function ``(round, nodes) -> pairs``. nodes: 8, or those of the file or graph. measure: a function of a vector (of the module), such
+    as its accuracy on test examples.
 
     Columns: round, step, loss (mean over the local steps), bytes (sent by all nodes), consensus (here: the mean squared distance of the
     models from their mean, not divided by its norm). With ``measure`` also measure (of the averaged model), worst (of the worst node: the
