@@ -71,7 +71,7 @@ def _blocks(values: Any) -> int:
 
 def _padded(values: Any) -> Any:
     import numpy
-    padded = numpy.zeros(_blocks(values) * _BLOCK, numpy.float32)
+    padded: Any = numpy.zeros(_blocks(values) * _BLOCK, numpy.float32)
     padded[:values.size] = values
     return padded.reshape(-1, _BLOCK)
 
