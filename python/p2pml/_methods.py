@@ -7,9 +7,9 @@ import functools
 import inspect
 from typing import Any, Callable, Dict, Union
 
-from . import errors
+from . import _baselines, errors
 from ._edge_ref import edge_ref
-from ._packets import Filter, Packer, Selection
+from ._packets import FILTERS, Filter, Packer, Selection, named
 from ._settings import call
 from ._world import World
 
@@ -22,7 +22,7 @@ def local() -> Method:
 
 def allreduce() -> Method:
     def mix(world: World) -> None:
-        _ring(world)
+        _ring(world, 4 * world.d)
         world.x[:] = world.x.mean(0, dtype=float)
     return mix
 
@@ -59,11 +59,20 @@ def choco(ratio: Any = "auto", selection: Union[str, Selection] = "top", filter:
     return mix
 
 
-def diloco(outer_rate: float = 0.7, outer_nesterov: float = 0.9) -> Method:
+def diloco(outer_rate: float = 0.7, outer_nesterov: float = 0.9, filter: Union[str, Filter] = "fp32") -> Method:
+    """filter: of the changes that travel, with error feedback. The sums on their way are taken to be as short."""
+    coded: Filter = named("filter", filter, FILTERS)
+
     def mix(world: World) -> None:
-        outer, momentum = world.state.setdefault("outer", (world.start.copy(), 0 * world.start))
-        _ring(world)
-        delta = outer - world.x.mean(0, dtype=float)
+        outer, momentum, unsent = world.state.setdefault("outer", (world.start.copy(), 0 * world.start, 0 * world.x))
+        unsent += outer - world.x
+        sent, cost = 0 * unsent, 0.0
+        for i, change in enumerate(unsent):
+            sent[i], size = coded(change)
+            cost += size / world.n
+        unsent -= sent
+        _ring(world, cost)
+        delta = sent.mean(0, dtype=float)
         momentum *= outer_nesterov
         momentum += delta
         outer -= outer_rate * (delta + outer_nesterov * momentum)
@@ -102,9 +111,9 @@ def sparseloco(ratio: Any = "auto", selection: Union[str, Selection] = "top", fi
     return mix
 
 
-def _ring(world: World) -> None:
-    """Counts a ring all-reduce of a model: 2 (n - 1) steps, in each of which every node sends the n-th part."""
-    world.bytes += 2 * (world.n - 1) * 4 * world.d
+def _ring(world: World, size: float) -> None:
+    """Counts a ring all-reduce of this many bytes: 2 (n - 1) steps, in each of which every node sends the n-th part."""
+    world.bytes += round(2 * (world.n - 1) * size)
 
 
 def _to_neighbours(world: World, pack: Packer, vectors: Any) -> Any:
@@ -121,7 +130,8 @@ def _packed(world: World, pack: Packer, vectors: Any, receivers: Any) -> Any:
 
 
 TABLE: Dict[str, Callable[..., Method]] = {"edge-ref": edge_ref, "choco": choco, "dpsgd": dpsgd, "model-average": model_average,
-                                           "allreduce": allreduce, "diloco": diloco, "noloco": noloco, "sparseloco": sparseloco, "local": local}
+                                           "allreduce": allreduce, "diloco": diloco, "noloco": noloco, "sparseloco": sparseloco,
+                                           **_baselines.TABLE, "local": local}
 
 
 def is_library(method: Any, settings: Dict[str, Any]) -> bool:

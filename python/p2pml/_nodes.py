@@ -18,7 +18,7 @@ _PATIENCE = 300.0  # seconds that nodes of one process wait for each other
 class Nodes:
     def __init__(self, start: Any, graph: Graph, rate: float, local_steps: int, settings: Dict[str, Any]):
         self._folder = Temporary()
-        self._rate, self._local_steps = rate, local_steps
+        self.rate, self._local_steps = rate, local_steps
         with contextlib.ExitStack() as claims:
             addresses = [f"127.0.0.1:{_claim(claims)}" for _ in range(graph.n)]
             self._open(start, addresses, graph, settings)
@@ -50,7 +50,7 @@ class Nodes:
 
     def mix(self) -> None:
         for node in self._nodes:
-            node.begin(self._local_steps, self._rate * self._local_steps)
+            node.begin(self._local_steps, self.rate * self._local_steps)
         for node in self._nodes:
             node.end(_PATIENCE)
 

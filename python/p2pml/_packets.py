@@ -40,18 +40,44 @@ def fp16(values: Any) -> Tuple[Any, float]:
 
 def int8(values: Any) -> Tuple[Any, float]:
     """127 levels on both sides of zero, with a scale for each block of 256 values."""
+    return _levels(values, 127), 4 * _blocks(values) + values.size
+
+
+def uniform4(values: Any) -> Tuple[Any, float]:
+    """As int8, with 7 levels. p2pml's int4 has other levels."""
+    return _levels(values, 7), 4 * _blocks(values) + values.size / 2
+
+
+def sign(values: Any) -> Tuple[Any, float]:
+    """The signs, times the mean magnitude of each block of 256 values."""
     import numpy
-    blocks = -(-values.size // _BLOCK)
-    padded = numpy.zeros(blocks * _BLOCK, numpy.float32)
+    padded = _padded(values)
+    counts = numpy.minimum(_BLOCK, values.size - _BLOCK * numpy.arange(len(padded)))
+    scale = (abs(padded).sum(1) / counts).astype(numpy.float32)
+    return numpy.where(values < 0, -1, 1).astype(numpy.float32) * numpy.repeat(scale, _BLOCK)[:values.size], 4 * len(padded) + values.size / 8
+
+
+def _levels(values: Any, most: int) -> Any:
+    import numpy
+    padded = _padded(values)
+    scale = abs(padded).max(1, keepdims=True) / numpy.float32(most)
+    code = numpy.clip(numpy.rint(padded / numpy.where(scale > 0, scale, 1)), -most, most)
+    return (code * scale).astype(numpy.float32).ravel()[:values.size]
+
+
+def _blocks(values: Any) -> int:
+    return int(-(-values.size // _BLOCK))
+
+
+def _padded(values: Any) -> Any:
+    import numpy
+    padded: Any = numpy.zeros(_blocks(values) * _BLOCK, numpy.float32)
     padded[:values.size] = values
-    padded = padded.reshape(blocks, _BLOCK)
-    scale = abs(padded).max(1, keepdims=True) / numpy.float32(127)
-    code = numpy.clip(numpy.rint(padded / numpy.where(scale > 0, scale, 1)), -127, 127)
-    return (code * scale).astype(numpy.float32).ravel()[:values.size], 4 * blocks + values.size
+    return padded.reshape(-1, _BLOCK)
 
 
 SELECTIONS: Dict[str, Selection] = {"top": top, "random": random}
-FILTERS: Dict[str, Filter] = {"fp32": fp32, "fp16": fp16, "int8": int8}
+FILTERS: Dict[str, Filter] = {"fp32": fp32, "fp16": fp16, "int8": int8, "uniform4": uniform4, "sign": sign}
 
 
 def named(what: str, given: Union[str, Callable[..., Any]], table: Dict[str, Any]) -> Any:

@@ -15,22 +15,24 @@ from ._settings import count, number
 from ._world import World
 
 Model = Callable[[Any, int, Any], Tuple[float, Any]]
+Rate = Union[float, Callable[[float], float]]
 _METHOD = 2 ** 32  # the random numbers of the method: those of no node
 
 
 def rounds(model: Any, start: Any = None, method: Union[str, Callable[..., None]] = "edge-ref", *, nodes: Optional[int] = None,
-           rounds: int = 50, local_steps: int = 4, rate: float = 0.1, optimizer: _optimizers.Optimizer = "sgd", topology: Any = "ring",
+           rounds: int = 50, local_steps: int = 4, rate: Rate = 0.1, optimizer: _optimizers.Optimizer = "sgd", topology: Any = "ring",
            seed: int = 0, every: int = 5, loss: Any = None, measure: Optional[Callable[[Any], float]] = None, **settings: Any) -> Any:
     """A frame of measurements, one row per ``every`` rounds.
 
     model: ``(x, node, random) -> (loss, gradient)`` of a batch of that node, with the node's own numpy generator. start: the initial vector
-    of all nodes, or a function of a numpy generator that draws it. Or model: a PyTorch module with ``loss(module, node, random)``, a tensor;
-    it begins at its own parameters. method: ``method(world)`` after every ``local_steps`` steps, see :class:`World`; "edge-ref", p2pml
-    itself, with ``settings`` (keys with ``__`` for the dot); or one of "choco", "dpsgd", "model-average", "allreduce", "diloco", "noloco",
-    "sparseloco", "local" in numpy, and "edge-ref" in numpy with settings ``selection`` or ``filter``. optimizer: "sgd", "momentum" or
-    "adamw", or a pair of one and its settings. topology: as ``topology.kind``, or ``(kind, options)``, a file, a graph of networkx, or a
-    function ``(round, nodes) -> pairs``. nodes: 8, or those of the file or graph. measure: a function of a vector (of the module), such as
-    its accuracy on test examples.
+    of all nodes, or a function of a numpy generator that draws it. Or model: a PyTorch module with ``loss(module, node, random)``, a
+    tensor; it begins at its own parameters. method: ``method(world)`` after every ``local_steps`` steps, see :class:`World`; "edge-ref",
+    p2pml itself, with ``settings`` (keys with ``__`` for the dot); or one of "choco", "dpsgd", "model-average", "allreduce", "diloco",
+    "noloco", "sparseloco", "two-way", "gradient-tracking", "gasloc", "powergossip", "local" in numpy, and "edge-ref" in numpy with settings
+    ``selection`` or ``filter``. optimizer: "sgd", "momentum" or "adamw", or a pair of one and its settings. rate: a number, or a function
+    of the part of the rounds that is done, 0 to 1. topology: as ``topology.kind``, or ``(kind, options)``, a file, a graph of networkx, or
+    a function ``(round, nodes) -> pairs``. nodes: 8, or those of the file or graph. measure: a function of a vector (of the module), such
+    as its accuracy on test examples.
 
     Columns: round, step, loss (mean over the local steps), bytes (sent by all nodes), consensus (here: the mean squared distance of the
     models from their mean, not divided by its norm). With ``measure`` also measure (of the averaged model), worst (of the worst node: the
@@ -39,7 +41,7 @@ def rounds(model: Any, start: Any = None, method: Union[str, Callable[..., None]
     import pandas  # type: ignore[import-untyped, unused-ignore]
     for name, value in (("rounds", rounds), ("local_steps", local_steps), ("every", every)):
         count(name, value)
-    number("rate", rate, 0)
+    rate_at = _rate_of(rate)
     graph = _graph.make(topology, nodes if nodes is None else count("nodes", nodes), rounds)
     step = _optimizers.make(optimizer)
     model, measure = _prepared(model, loss, measure)
@@ -47,14 +49,22 @@ def rounds(model: Any, start: Any = None, method: Union[str, Callable[..., None]
     first = _start(model, start, randoms[-1])
     table: List[Dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
-        world: Any = (stack.enter_context(Nodes(first, graph, rate, local_steps, settings)) if _methods.is_library(method, settings) else
-                      _Lockstep(World(numpy.tile(first, (graph.n, 1)), graph, rate, local_steps, randoms[-1]), _methods.make(method, settings)))
+        world: Any = (stack.enter_context(Nodes(first, graph, rate_at(0), local_steps, settings)) if _methods.is_library(method, settings) else
+                      _Lockstep(World(numpy.tile(first, (graph.n, 1)), graph, rate_at(0), local_steps, randoms[-1]), _methods.make(method, settings)))
         for done in range(1, rounds + 1):
-            losses = [_local_step(model, world, node, randoms[node], step, rate) for _ in range(local_steps) for node in range(graph.n)]
+            world.rate = now = rate_at((done - 1) / rounds)
+            losses = [_local_step(model, world, node, randoms[node], step, now) for _ in range(local_steps) for node in range(graph.n)]
             world.mix()
             if done % every == 0 or done == rounds:
                 table.append(_measured(world, done, local_steps, losses, measure))
     return pandas.DataFrame(table)
+
+
+def _rate_of(rate: Rate) -> Callable[[float], float]:
+    if not callable(rate):
+        number("rate", rate, 0)
+        return lambda done: rate
+    return lambda done: number("rate", rate(done), 0)
 
 
 def _prepared(model: Any, loss: Any, measure: Any) -> Tuple[Any, Any]:
@@ -120,6 +130,14 @@ class _Lockstep:
     def view(self, node: int) -> Tuple[Any, Any]:
         world = self._world
         return world.x[node], None if world.correction is None else world.correction[node]
+
+    @property
+    def rate(self) -> float:
+        return self._world.rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self._world.rate = rate
 
     def mix(self) -> None:
         self._world.begin()
