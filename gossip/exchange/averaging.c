@@ -244,6 +244,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {
         gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
+        gossip_hold_exchanged(exchange, edge, mine, theirs);
     }
     return error;
 }

@@ -109,4 +109,5 @@ void node_config_complete(struct node_config *config)
     config->average.select = COMPRESS_EXACT;
     config->average.reference = NODE_REFERENCE_FP32;
     config->average.drift_correction = false;
+    config->average.hold = 0; // everything is sent
 }
