@@ -47,7 +47,8 @@ static void add_trainer(const struct node_config *config, uint64_t vector, bool 
         train_optimizer((enum train_optimizer_kind)config->train.optimizer);
     add_vectors(&memory->host, "last good state", 1 + (optimizer->shared >= 0), vector);
     if (on_device)
-        add_vectors(&memory->host, "copies of the trainer's vectors", 1 + corrections + held + states, vector);
+        add_vectors(&memory->host, "copies of the trainer's vectors", 1 + corrections + held + states,
+                    vector);
 }
 
 static void add_exchange(const struct node_config *config, uint64_t vector, struct node_memory_side *side)
