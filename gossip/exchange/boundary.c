@@ -49,6 +49,7 @@ void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_
     exchange->round.correction = event->round.correction;
     exchange->round.held = event->round.held;
     exchange->round.correction_stays = event->round.correction_stays;
+    gossip_hold_publish(exchange);
     if (event->round.unusable)
         take_back(exchange);
     else

@@ -3,13 +3,16 @@
 // x.
 #include "gossip/exchange/state.h"
 
-// The other end of an exchange with a stale node has moved r, but not this model: x - r is no measure of what
-// is unsent.
+// e is what this exchange leaves unsent of the model that its packet was made from. An answer that comes a
+// round late finds steps in x that no packet could hold yet: without this rule a node holds back half of its
+// own steps. An exchange with a stale node moves r, but not this model.
 void gossip_hold_exchanged(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
 {
     BASE_ASSERT(edge->sequence > 0);
     if (mine->standing != GOSSIP_PRESENT || theirs->standing == GOSSIP_AWAY)
+        return;
+    if (mine->clock != exchange->pace.round)
         return;
     exchange->hold.edge = edge;
     exchange->hold.state = GOSSIP_HOLD_DUE;
@@ -43,6 +46,20 @@ static void hold_nothing(struct gossip_exchange *exchange)
         exchange->options.kernels->vectors->clear(hold->lent,
                                                   exchange->options.parameters * sizeof *hold->lent);
     *hold = (struct gossip_hold){.lent = hold->lent};
+}
+
+// While the learner computes, x stays as its latest boundary left it.
+void gossip_hold_publish(struct gossip_exchange *exchange)
+{
+    struct gossip_hold *hold = &exchange->hold;
+
+    BASE_ASSERT(exchange->model == exchange->own);
+    hold->lent = exchange->round.held;
+    if (!hold->lent || hold->state != GOSSIP_HOLD_DUE || !lasts(exchange))
+        return;
+    gossip_vector_hold(exchange->options.kernels, &hold->edge->reference, exchange->options.parameters,
+                       exchange->options.hold, exchange->model, NULL, hold->lent);
+    hold->state = GOSSIP_HOLD_KEPT;
 }
 
 void gossip_hold_hand_out(struct gossip_exchange *exchange)

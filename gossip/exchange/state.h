@@ -231,6 +231,8 @@ void gossip_boundary_return(struct gossip_exchange *exchange); // with every upd
 void gossip_hold_exchanged(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 void gossip_hold_lose(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+void gossip_hold_publish(
+    struct gossip_exchange *exchange); // a round begins: e of an exchange since the latest
 // A round ends: writes e of the learner's next steps. If e is a new one, x is copied in the same pass.
 void gossip_hold_hand_out(struct gossip_exchange *exchange);
 void gossip_hold_drop(struct gossip_exchange *exchange); // between two rounds: e is zero at once

@@ -75,7 +75,7 @@ void gossip_vector_hold(const struct kernels *kernels, const struct gossip_vecto
         kernels->vectors->hold(count, part, x, vector->fp32, copy, held);
     for (size_t done = 0, n; vector->bf16 && done < count; done += n) {
         n = widen_piece(vector->bf16 + done, count - done, piece);
-        kernels->vectors->hold(n, part, x + done, piece, copy + done, held + done);
+        kernels->vectors->hold(n, part, x + done, piece, copy ? copy + done : NULL, held + done);
     }
 }
 

@@ -29,7 +29,7 @@ void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *ve
 // to[i] += part * vector[i]
 void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                        float part, float *to);
-// In one pass: copy = x, and held[i] = part * (x[i] - vector[i]).
+// In one pass: copy = x (or NULL), and held[i] = part * (x[i] - vector[i]).
 void gossip_vector_hold(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                         float part, const float *x, float *copy, float *held);
 // Hash of the values that the elements represent, as kernels_apply.hash.

@@ -38,7 +38,8 @@ static void hold(size_t count, float part, const float *x, const float *r, float
 {
     for (size_t i = 0; i < count; i++) {
         const float now = x[i];
-        copy_of[i] = now;
+        if (copy_of)
+            copy_of[i] = now;
         held[i] = part * (now - r[i]);
     }
 }

@@ -282,7 +282,7 @@ struct kernels_cuda_hold {
     size_t count;
     float part;
     const float *x, *r;
-    float *copy, *held;
+    float *copy, *held; // copy may be NULL
 };
 
 struct kernels_cuda_settle {

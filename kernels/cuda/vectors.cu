@@ -35,7 +35,8 @@ KERNEL(hold_kernel, struct kernels_cuda_hold, h)
     EACH(i, h.count)
     {
         const float now = h.x[i];
-        h.copy[i] = now;
+        if (h.copy)
+            h.copy[i] = now;
         h.held[i] = h.part * (now - h.r[i]);
     }
 }

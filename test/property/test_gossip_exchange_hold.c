@@ -69,6 +69,31 @@ static void test_it_is_a_part_of_what_the_latest_exchange_left(void **state)
     check_part(true, net_seed(822));
 }
 
+// An exchange that is made while the learner computes: of the model as it then was, without the steps that no
+// packet could hold.
+static void test_it_has_no_steps_that_came_after(void **state)
+{
+    struct net *net = held_net(2, PART, false, false, net_seed(832));
+    float expected[D];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        change_model(net, i);
+    for (size_t i = 0; i < 2; i++)
+        net_round(net, i, 1);
+    assert_false(net->node[0].in_round); // it computes
+    assert_true(holds_nothing(net, 0));
+    net_settle(net, SECOND);
+    for (size_t j = 0; j < D; j++)
+        expected[j] = unsent(net, 0, 1, j);
+    change_model(net, 0);
+    net->node[1].paused = true;
+    net_round(net, 0, 2);
+    assert_false(net->node[0].in_round || holds_nothing(net, 0));
+    assert_memory_equal(net->node[0].held, expected, sizeof expected);
+    net_destroy(net);
+}
+
 // Messages, models, references and corrections have the bits that they have without it.
 static void check_others(bool sync, uint64_t seed)
 {
@@ -263,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_is_a_part_of_what_the_latest_exchange_left),
+        cmocka_unit_test(test_it_has_no_steps_that_came_after),
         cmocka_unit_test(test_nothing_else_changes),
         cmocka_unit_test(test_the_sum_of_the_models_stays),
         cmocka_unit_test(test_it_is_kept_in_a_round_without_an_exchange),

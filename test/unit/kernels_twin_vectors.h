@@ -39,6 +39,7 @@ static inline double twin_vectors_run(const struct kernels *k, unsigned which, f
         break;
     case 8:
         f->hold(count, 0.5f, v[0], v[1], v[2], v[3]);
+        f->hold(count, 0.3f, v[1], v[3], NULL, v[0]);
         break;
     default:
         f->moments(&m);
