@@ -27,6 +27,8 @@ struct kernels_vectors {
     void (*scale)(size_t count, float part, float *x);                   // x[i] *= part
     // x[i] becomes part * x[i]; the change of x[i] is added to sum[i].
     void (*fade)(size_t count, float part, float *x, float *sum);
+    // copy[i] = x[i] (copy may be NULL); held[i] = part * (x[i] - r[i])
+    void (*hold)(size_t count, float part, const float *x, const float *r, float *copy, float *held);
     // v[i] = max(v[i] + pending[i], v[i] / 4), NaN and negative ones to 0; pending may be NULL. Returns the
     // largest.
     float (*settle)(size_t count, const float *pending, float *v);

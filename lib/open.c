@@ -131,7 +131,11 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
     n->vectors.file = -1;
     size_t parameters = 0;
     enum base_error error = BASE_OK;
-    if (o->config->average.outer_momentum > 0)
+    if (o->config->average.hold > 0)
+        error = base_fail(why, BASE_EINVAL,
+                          "average.hold: found %g, expected 0: only the built-in trainer holds back a part",
+                          o->config->average.hold);
+    else if (o->config->average.outer_momentum > 0)
         error = base_fail(why, BASE_EINVAL,
                           "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
                           o->config->average.outer_momentum);

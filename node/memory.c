@@ -35,17 +35,20 @@ static void add_trainer(const struct node_config *config, uint64_t vector, bool 
                         struct node_memory *memory)
 {
     struct node_memory_side *side = on_device ? &memory->device : &memory->host;
-    const uint64_t states = states_of(config), corrections = config->average.drift_correction;
+    const uint64_t states = states_of(config), corrections = config->average.drift_correction,
+                   held = config->average.hold > 0;
     add_vectors(side, "model", 1, vector);
     add_vectors(side, on_device ? "gradient" : "gradient (none where it is used in pieces)", 1, vector);
     add_vectors(side, "sum of corrections", corrections, vector);
+    add_vectors(side, "what is held back", held, vector);
     add_vectors(side, "state of the optimiser", states, vector);
     add_vectors(side, "start of the round", config->train.proximal > 0, vector);
     const struct train_optimizer *optimizer =
         train_optimizer((enum train_optimizer_kind)config->train.optimizer);
     add_vectors(&memory->host, "last good state", 1 + (optimizer->shared >= 0), vector);
     if (on_device)
-        add_vectors(&memory->host, "copies of the trainer's vectors", 1 + corrections + states, vector);
+        add_vectors(&memory->host, "copies of the trainer's vectors", 1 + corrections + held + states,
+                    vector);
 }
 
 static void add_exchange(const struct node_config *config, uint64_t vector, struct node_memory_side *side)

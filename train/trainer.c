@@ -62,6 +62,25 @@ void train_trainer_round_begin(struct train_trainer *trainer)
         trainer->kernels->vectors->copy(trainer->round, trainer->x.device, trainer->count * sizeof(float));
 }
 
+static void add_held(struct train_trainer *trainer, float part, bool back)
+{
+    if (!trainer->held.device)
+        return;
+    BASE_ASSERT(trainer->held_back != back); // once before the steps, once after them
+    trainer->kernels->vectors->add(trainer->count, part, trainer->held.device, trainer->x.device);
+    trainer->held_back = back;
+}
+
+void train_trainer_hold_back(struct train_trainer *trainer)
+{
+    add_held(trainer, -1, true);
+}
+
+void train_trainer_add_back(struct train_trainer *trainer)
+{
+    add_held(trainer, 1, false);
+}
+
 // gradient += mu * (x - x_round): a step of SGD with the rate -mu. For the elements from .. to-1.
 static void add_proximal(struct train_trainer *trainer, size_t from, size_t to, float *gradient)
 {
@@ -304,7 +323,7 @@ static uint64_t copies(const struct trainer_vector *vector)
 
 uint64_t train_trainer_memory(const struct train_trainer *trainer)
 {
-    uint64_t vectors = copies(&trainer->x) + copies(&trainer->correction);
+    uint64_t vectors = copies(&trainer->x) + copies(&trainer->correction) + copies(&trainer->held);
     for (size_t i = 0; i < TRAIN_STATES; i++)
         vectors += copies(&trainer->state[i]);
     vectors += trainer->gradient != NULL;
@@ -323,6 +342,11 @@ float *train_trainer_correction(struct train_trainer *trainer)
     return trainer->correction.host;
 }
 
+float *train_trainer_held(struct train_trainer *trainer)
+{
+    return trainer->held.host;
+}
+
 void train_trainer_fetch(struct train_trainer *trainer)
 {
     bring(trainer, &trainer->x);
@@ -336,6 +360,7 @@ void train_trainer_store(struct train_trainer *trainer)
     if (shared_state(trainer))
         trainer_send(trainer, shared_state(trainer));
     trainer_send(trainer, &trainer->correction);
+    trainer_send(trainer, &trainer->held);
 }
 
 size_t train_trainer_state_vectors(struct train_trainer *trainer,
@@ -408,5 +433,6 @@ struct train_vectors train_trainer_lend(struct train_trainer *trainer)
     trainer->lends = true;
     return (struct train_vectors){.model = trainer->x.device,
                                   .second_moment = shared ? shared->device : NULL,
-                                  .correction = trainer->correction.device};
+                                  .correction = trainer->correction.device,
+                                  .held = trainer->held.device};
 }

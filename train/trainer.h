@@ -28,6 +28,7 @@ struct train_options {
     uint64_t seed;                // for the order of the examples and for `augment`
     double weight;                // of the gradient, > 0; 0 means 1
     bool uncorrected;             // no step uses a correction, and no vector is allocated for it
+    bool holds_back;              // a vector is allocated for what the steps of a round hold back
     double l1, l2; // >= 0: the model minimises weight * loss + l1 |w| + l2/2 |w|^2, w without the bias; only
                    // for models that take rows, with sgd
     size_t blocks; // number of blocks of features, one per step; 0 and 1: all features at once. At most the
@@ -77,6 +78,11 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 // begin a round, too. With proximal 0 this does nothing, and no memory is allocated.
 void train_trainer_round_begin(struct train_trainer *trainer);
 
+// With holds_back: the steps of a round are taken at x less the vector of train_trainer_held(), which is
+// added again after them. Between two rounds the model is x.
+void train_trainer_hold_back(struct train_trainer *trainer);
+void train_trainer_add_back(struct train_trainer *trainer);
+
 // Call this after the exchange of a round: makes the pending proximal step of l1 and l2, if there is one.
 // Without an exchange in between, the next step makes it.
 void train_trainer_settle(struct train_trainer *trainer);
@@ -96,7 +102,8 @@ void train_trainer_set_weight_decay(struct train_trainer *trainer, double decay)
 void train_trainer_scale(struct train_trainer *trainer, double factor);
 
 // The vectors, each [parameters], in host memory. On a device backend these are copies: `fetch` downloads
-// model and second moment, and `store` uploads them and the correction. On the CPU both do nothing.
+// model and second moment, and `store` uploads them, the correction and what is held back. On the CPU both do
+// nothing.
 float *train_trainer_model(struct train_trainer *trainer);
 // Bytes of all vectors of the trainer, in host memory and on a device.
 uint64_t train_trainer_memory(const struct train_trainer *trainer);
@@ -107,6 +114,7 @@ float *train_trainer_second_moment(struct train_trainer *trainer); // the shared
                                                                    // NULL
 // Zero at start; written by the caller. NULL if uncorrected.
 float *train_trainer_correction(struct train_trainer *trainer);
+float *train_trainer_held(struct train_trainer *trainer); // the same; NULL without holds_back
 void train_trainer_fetch(struct train_trainer *trainer);
 void train_trainer_store(struct train_trainer *trainer);
 
@@ -114,7 +122,7 @@ void train_trainer_store(struct train_trainer *trainer);
 // two steps: host memory holds what the latest `fetch` copied, and `advance` does not store it. (`seek` does,
 // because it follows a read of a file.)
 struct train_vectors {
-    float *model, *second_moment, *correction;
+    float *model, *second_moment, *correction, *held;
 };
 struct train_vectors train_trainer_lend(struct train_trainer *trainer);
 

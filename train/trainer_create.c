@@ -68,6 +68,7 @@ static bool alloc_all(struct train_trainer *trainer)
 {
     bool complete = alloc_order(trainer) && alloc_scratch(trainer) && alloc_vector(trainer, &trainer->x);
     complete = complete && (trainer->options.uncorrected || alloc_vector(trainer, &trainer->correction));
+    complete = complete && (!trainer->options.holds_back || alloc_vector(trainer, &trainer->held));
     for (size_t i = 0; i < TRAIN_STATES; i++)
         complete = complete && (!needs_state(trainer, i) || alloc_vector(trainer, &trainer->state[i]));
     const size_t bytes = trainer->count * sizeof(float);
@@ -149,6 +150,7 @@ void train_trainer_destroy(struct train_trainer *trainer)
     }
     release_vector(trainer, &trainer->x);
     release_vector(trainer, &trainer->correction);
+    release_vector(trainer, &trainer->held);
     for (size_t i = 0; i < TRAIN_STATES; i++)
         release_vector(trainer, &trainer->state[i]);
     train_feed_destroy(&trainer->feed);

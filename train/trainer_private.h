@@ -21,6 +21,8 @@ struct train_trainer {
     const struct train_dataset *home; // the data set that it was made with; cursors refer to it
     size_t count;                     // parameters
     const struct train_optimizer *optimizer;
+    struct trainer_vector held;                               // NULL without holds_back
+    bool held_back;                                           // x is without it
     struct trainer_vector x, correction, state[TRAIN_STATES]; // state: of the optimiser; NULL if unused
     float *gradient; // in the kernels' memory; NULL if the model passes it in pieces
     float *scratch;  // of the optimiser, in the kernels' memory; NULL if it needs none

@@ -256,6 +256,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
         gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
         edge->peer_progress = theirs->progress;
+        gossip_hold_exchanged(exchange, edge, mine, theirs);
     }
     return error;
 }

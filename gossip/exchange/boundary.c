@@ -47,7 +47,9 @@ void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_
     exchange->round.model = event->round.model;
     exchange->round.second_moment = event->round.second_moment;
     exchange->round.correction = event->round.correction;
+    exchange->round.held = event->round.held;
     exchange->round.correction_stays = event->round.correction_stays;
+    gossip_hold_publish(exchange);
     if (event->round.unusable)
         take_back(exchange);
     else
@@ -74,6 +76,7 @@ void gossip_boundary_return(struct gossip_exchange *exchange)
     const size_t bytes = exchange->options.parameters * sizeof(float);
 
     BASE_ASSERT(exchange->pace.open);
+    gossip_hold_hand_out(exchange);
     gossip_boundary_let_go(exchange);
     if (exchange->second_moved && exchange->round.second_moment) {
         exchange->options.kernels->vectors->clear(exchange->pending_second, bytes);

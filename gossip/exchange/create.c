@@ -37,6 +37,7 @@ static enum base_error allocate(struct gossip_exchange *exchange)
 
 static enum base_error check(const struct gossip_exchange_options *options, struct base_reason *why)
 {
+    BASE_ASSERT(options->hold >= 0 && options->hold <= 1);
     if (!(options->ratio >= 0 && options->ratio <= 1) || options->parameters == 0 ||
         options->parameters > LIMIT_PARAMETERS || options->deadline_ceiling_ns < options->deadline_floor_ns)
         return base_fail(

@@ -153,6 +153,7 @@ void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *ed
     BASE_ASSERT(gossip_edge_find(exchange, &edge->peer) == edge);
     gossip_edge_drop_correction(exchange, edge);
     gossip_edge_drop_request(edge);
+    gossip_hold_lose(exchange, edge);
     exchange->chosen_of = NULL; // it may be one of this edge's
     gossip_pending_inherit(&exchange->pending, &edge->request);
     gossip_pending_inherit(&exchange->pending, &edge->answer);

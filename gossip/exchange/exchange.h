@@ -85,6 +85,8 @@ struct gossip_exchange_options {
                // previous round is made
     bool drift_correction;
     float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
+    float hold; // h in [0, 1]: the part of what an exchange has not sent that the learner holds back
+                // (round.held). Each node may have another one
     unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
     bool clip;                     // limits how far an update of a neighbour moves the model (clip.h)
     enum gossip_on_death on_death; // applies to a neighbour that died. LINK_UP, and a FORGET that says that
@@ -140,6 +142,9 @@ struct gossip_exchange_event {
         float *model;          // [d] in: the trainer's x; out (ROUND_DONE): x after all exchanges
         float *second_moment;  // [d] the same for Adam's v, or NULL
         float *correction;     // [d] out: sum over edges of c_e, or NULL
+        float *held;           // [d] out: e, or NULL: the learner subtracts it from x before its steps, and
+                               // adds it after them. At first zero; nobody else changes it, and every ROUND
+                               // passes the same pointer
         bool correction_stays; // the trainer leaves `correction` unchanged and allocated until the next
                                // ROUND, which passes the same pointer. The exchange then keeps no sum of its
                                // own

@@ -26,6 +26,7 @@ void gossip_edge_restart(struct gossip_exchange *exchange, struct gossip_edge *e
     BASE_ASSERT(edge->resync_offset <= exchange->options.parameters);
     end_correction(exchange, edge, fades);
     gossip_edge_drop_request(edge);
+    gossip_hold_lose(exchange, edge);
     edge->answer.held = false;
     edge->deferred.held = false;
     compress_history_forget(&edge->sent);

@@ -90,6 +90,7 @@ void gossip_exchange_adopt(struct gossip_exchange *exchange, const float *model,
     gossip_orphans_begin_anew(exchange, round > exchange->pace.round ? round - exchange->pace.round : 0);
     kernels->upload(exchange->model, model, bytes);
     gossip_pending_drop(exchange);
+    gossip_hold_drop(exchange);
     if (exchange->second) {
         if (exchange->second_moved)
             kernels->vectors->clear(exchange->pending_second, bytes);

@@ -29,6 +29,19 @@ struct gossip_orphan { // the correction of an edge that ended because its peer 
     uint64_t order;    // the order in which the orphans were added
 };
 
+// What the learner holds back, e (hold.c).
+enum gossip_hold_state {
+    GOSSIP_HOLD_NOTHING, // e is zero
+    GOSSIP_HOLD_DUE,     // an exchange was made since the learner got e: the next e is measured on its edge
+    GOSSIP_HOLD_KEPT,    // e is of the latest exchange, over `edge`
+    GOSSIP_HOLD_LOST,    // e is of an edge that has ended
+};
+struct gossip_hold {
+    enum gossip_hold_state state;
+    const struct gossip_edge *edge; // DUE, KEPT
+    float *lent; // [d] the learner's vector, as of the latest boundary; NULL: it holds nothing back
+};
+
 struct gossip_accounted { // as of the latest gossip_exchange_account
     struct gossip_pace_done done;
     uint64_t wait_ns[GOSSIP_PACE_REASONS];
@@ -82,8 +95,9 @@ struct gossip_exchange {
     bool frozen;       // gossip_exchange_freeze
     enum gossip_standing standing, told; // standing: ours now. told: the one that the latest ROUND event
                                          // named
+    struct gossip_hold hold;
     struct {
-        float *model, *second_moment, *correction; // the trainer's, borrowed while a boundary is open
+        float *model, *second_moment, *correction, *held; // the trainer's, borrowed while a boundary is open
         bool correction_stays;
     } round;
     struct gossip_clip clip;
@@ -229,6 +243,17 @@ void gossip_boundary_take(struct gossip_exchange *exchange, const struct gossip_
 // The trainer's vectors may change from now on, though the round is open.
 void gossip_boundary_let_go(struct gossip_exchange *exchange);
 void gossip_boundary_return(struct gossip_exchange *exchange); // with every update that has arrived
+
+// hold.c. A packet exchange was committed; r of an edge is no longer that of its latest exchange, or the edge
+// is about to be freed.
+void gossip_hold_exchanged(struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                           const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
+void gossip_hold_lose(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+void gossip_hold_publish(
+    struct gossip_exchange *exchange); // a round begins: e of an exchange since the latest
+// A round ends: writes e of the learner's next steps. If e is a new one, x is copied in the same pass.
+void gossip_hold_hand_out(struct gossip_exchange *exchange);
+void gossip_hold_drop(struct gossip_exchange *exchange); // between two rounds: e is zero at once
 
 // request.c. Asks for an exchange. Our model is not finite: nothing is sent, and the round has no exchange.
 enum base_error gossip_request_ask(struct gossip_exchange *exchange, struct gossip_edge *edge, float weight,

@@ -66,6 +66,19 @@ static size_t widen_piece(const uint16_t *from, size_t left, float piece[PIECE])
     return count;
 }
 
+void gossip_vector_hold(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
+                        float part, const float *x, float *copy, float *held)
+{
+    float piece[PIECE];
+
+    if (vector->fp32)
+        kernels->vectors->hold(count, part, x, vector->fp32, copy, held);
+    for (size_t done = 0, n; vector->bf16 && done < count; done += n) {
+        n = widen_piece(vector->bf16 + done, count - done, piece);
+        kernels->vectors->hold(n, part, x + done, piece, copy ? copy + done : NULL, held + done);
+    }
+}
+
 uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                             bool magnitudes)
 {

@@ -31,6 +31,9 @@ void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector
 // vector[i] *= part
 void gossip_vector_scale(const struct kernels *kernels, struct gossip_vector *vector, size_t count,
                          float part);
+// In one pass: copy = x (or NULL), and held[i] = part * (x[i] - vector[i]).
+void gossip_vector_hold(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
+                        float part, const float *x, float *copy, float *held);
 // Hash of the values that the elements represent, as kernels_apply.hash.
 uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                             bool magnitudes);

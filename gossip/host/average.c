@@ -434,6 +434,7 @@ static void meet(struct gossip_average *a)
     event.round.model = round->vectors.model;
     event.round.second_moment = round->vectors.second_moment;
     event.round.correction = round->vectors.correction;
+    event.round.held = round->vectors.held;
     event.round.correction_stays = round->vectors.correction_stays;
     a->work = MEETS;
     step(a, event);

@@ -21,11 +21,13 @@
 struct gossip_blob; // gossip/blob.h
 
 struct gossip_learner_vectors { // [parameters] each, the learner's, at one place from begin to end. Those of
-                                // outer momentum are ordinary memory, the first three that of the exchange's
+                                // outer momentum are ordinary memory, the first four that of the exchange's
                                 // kernels
     float *model;               // x
     float *second_moment;       // of Adam, or NULL; shared if the exchange's options say so
     float *correction;          // what the exchange adds to every local step, or NULL
+    float *held;                // what the steps hold back (average.hold), or NULL: the learner subtracts it
+                                // from x before they begin, and adds it in `boundary`
     float *outer;               // outer momentum V, or NULL; part of snapshots and checkpoints
     float *round_start; // x0 of outer momentum, or NULL; for a checkpoint that is written before EXCHANGED
     struct gossip_blob *blob; // part of snapshots; NULL: none

@@ -34,6 +34,16 @@ static void fade(size_t count, float part, float *x, float *sum)
     }
 }
 
+static void hold(size_t count, float part, const float *x, const float *r, float *copy_of, float *held)
+{
+    for (size_t i = 0; i < count; i++) {
+        const float now = x[i];
+        if (copy_of)
+            copy_of[i] = now;
+        held[i] = part * (now - r[i]);
+    }
+}
+
 static float settle(size_t count, const float *pending, float *v)
 {
     float largest = 0;
@@ -73,6 +83,7 @@ const struct kernels_vectors kernels_cpu_vectors = {.copy = copy,
                                                     .add = add,
                                                     .scale = scale,
                                                     .fade = fade,
+                                                    .hold = hold,
                                                     .settle = settle,
                                                     .moments = moments,
                                                     .energy = energy};

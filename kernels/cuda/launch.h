@@ -278,6 +278,13 @@ struct kernels_cuda_fade {
     float *x, *sum; // scale: no sum
 };
 
+struct kernels_cuda_hold {
+    size_t count;
+    float part;
+    const float *x, *r;
+    float *copy, *held; // copy may be NULL
+};
+
 struct kernels_cuda_settle {
     size_t count;
     const float *pending; // may be NULL
@@ -301,6 +308,7 @@ struct kernels_cuda_energy {
 void kernels_cuda_add(const struct kernels_cuda_add *add, unsigned blocks);
 void kernels_cuda_scale(const struct kernels_cuda_fade *fade, unsigned blocks);
 void kernels_cuda_fade(const struct kernels_cuda_fade *fade, unsigned blocks);
+void kernels_cuda_hold(const struct kernels_cuda_hold *hold, unsigned blocks);
 void kernels_cuda_settle(const struct kernels_cuda_settle *settle, unsigned blocks);
 void kernels_cuda_moments(const struct kernels_cuda_moments *moments, unsigned blocks);
 void kernels_cuda_energy(const struct kernels_cuda_energy *energy, unsigned blocks);

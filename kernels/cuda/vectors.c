@@ -41,6 +41,15 @@ static void fade(size_t count, float part, float *x, float *sum)
     }
 }
 
+static void hold(size_t count, float part, const float *x, const float *r, float *copy, float *held)
+{
+    const struct kernels_cuda_hold arguments = {count, part, x, r, copy, held};
+    if (count > 0) {
+        kernels_cuda_hold(&arguments, blocks_over(count));
+        kernels_cuda_launched("hold");
+    }
+}
+
 static void moments(const struct kernels_moments *m)
 {
     const struct kernels_cuda_moments arguments = {m->count, m->mine, m->theirs, m->v, m->pending, m->whole};
@@ -98,6 +107,7 @@ const struct kernels_vectors kernels_cuda_vectors = {.copy = kernels_cuda_copy,
                                                      .add = add,
                                                      .scale = scale,
                                                      .fade = fade,
+                                                     .hold = hold,
                                                      .settle = settle,
                                                      .moments = moments,
                                                      .energy = energy};

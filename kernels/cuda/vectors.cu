@@ -30,6 +30,17 @@ KERNEL(fade_kernel, struct kernels_cuda_fade, f)
     }
 }
 
+KERNEL(hold_kernel, struct kernels_cuda_hold, h)
+{
+    EACH(i, h.count)
+    {
+        const float now = h.x[i];
+        if (h.copy)
+            h.copy[i] = now;
+        h.held[i] = h.part * (now - h.r[i]);
+    }
+}
+
 KERNEL(settle_kernel, struct kernels_cuda_settle, s)
 {
     struct energies largest = {0.0, 0.0, 0};
@@ -81,6 +92,11 @@ void kernels_cuda_scale(const struct kernels_cuda_fade *fade, unsigned blocks)
 void kernels_cuda_fade(const struct kernels_cuda_fade *fade, unsigned blocks)
 {
     LAUNCH(fade_kernel, blocks, *fade);
+}
+
+void kernels_cuda_hold(const struct kernels_cuda_hold *hold, unsigned blocks)
+{
+    LAUNCH(hold_kernel, blocks, *hold);
 }
 
 void kernels_cuda_settle(const struct kernels_cuda_settle *settle, unsigned blocks)

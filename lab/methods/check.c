@@ -9,7 +9,7 @@ static const struct rounds_method *const methods[] = {
     [NODE_METHOD_LOCAL] = &rounds_local,           [NODE_METHOD_CHOCO] = &rounds_choco,
     [NODE_METHOD_DPSGD] = &rounds_dpsgd,           [NODE_METHOD_ALLREDUCE] = &rounds_allreduce,
     [NODE_METHOD_DILOCO] = &rounds_diloco,         [NODE_METHOD_NOLOCO] = &rounds_noloco,
-    [NODE_METHOD_SPARSELOCO] = &rounds_sparseloco, [NODE_METHOD_HELD_REF] = &rounds_held_ref,
+    [NODE_METHOD_SPARSELOCO] = &rounds_sparseloco,
 };
 _Static_assert(sizeof methods / sizeof *methods == NODE_METHODS, "a method without its functions");
 

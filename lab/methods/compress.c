@@ -1,4 +1,4 @@
-// The packets of choco, sparseloco and held-ref: the largest differences, in the packet format of p2pml-node.
+// The packets of choco and sparseloco: the largest differences, in the packet format of p2pml-node.
 #include "lab/methods/engine.h"
 
 #include "base/hash.h"

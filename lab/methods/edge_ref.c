@@ -141,6 +141,8 @@ static enum base_error begin_round(struct rounds_world *world, size_t node, stru
         event.round.second_moment = train_trainer_second_moment(trainer);
     if (trainer && world->config->average.drift_correction)
         event.round.correction = train_trainer_correction(trainer);
+    if (trainer)
+        event.round.held = train_trainer_held(trainer);
     state->node[node].in_round = true;
     return step(world, node, &event, post);
 }

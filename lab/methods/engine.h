@@ -59,7 +59,7 @@ struct rounds_method {
 };
 
 extern const struct rounds_method rounds_choco, rounds_dpsgd, rounds_model_average, rounds_allreduce,
-    rounds_diloco, rounds_noloco, rounds_sparseloco, rounds_held_ref, rounds_local, rounds_edge_ref;
+    rounds_diloco, rounds_noloco, rounds_sparseloco, rounds_local, rounds_edge_ref;
 const struct rounds_method *rounds_method_of(const struct lab_experiment *experiment);
 
 // Bytes on the wire of one exchange message with so many bytes of payload: its header (gossip/wire/README.md,

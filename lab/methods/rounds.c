@@ -157,6 +157,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
     struct train_trainer *trainer = lab_shard_trainer_trainer(world->options->shard_trainers, node);
     bool drift = world->method == &rounds_edge_ref && world->config->average.drift_correction;
     double loss_sum = 0, rate_sum = 0, examples = 0;
+    train_trainer_hold_back(trainer);
     train_trainer_round_begin(trainer);
     for (uint64_t i = 0; i < steps; i++) {
         struct kernels_loss loss;
@@ -166,6 +167,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
         loss_sum += loss.loss_sum;
         examples += (double)rows;
     }
+    train_trainer_add_back(trainer);
     train_trainer_fetch(trainer);
     own->own_examples += (uint64_t)examples;
     own->loss = examples > 0 ? loss_sum / examples : NAN;

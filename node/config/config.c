@@ -361,16 +361,14 @@ static const struct node_key keys[] = {
     INTEGER("train.eval_rounds", train.eval_rounds, "50", 0, ANY,
             "Rounds between two evaluations on the test examples. 0: only at the end."),
 
-    CHOICE(
-        "average.method", average.method, "edge-ref",
-        "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco|sparseloco|held-ref",
-        "How models are averaged. edge-ref: compressed exchanges against a reference per edge. "
-        "model-average: whole models, pairwise. local: no averaging. The others are baselines of p2pml "
-        "sim: choco (CHOCO-SGD), dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco "
-        "(outer Nesterov steps on the exact mean), noloco (the same in random pairs), sparseloco "
-        "(compressed changes, all to all), held-ref (a trial: edge-ref that holds back a part of what it has "
-        "not sent).",
-        SHARED),
+    CHOICE("average.method", average.method, "edge-ref",
+           "edge-ref|model-average|local|choco|dpsgd|allreduce|diloco|noloco|sparseloco",
+           "How models are averaged. edge-ref: compressed exchanges against a reference per edge. "
+           "model-average: whole models, pairwise. local: no averaging. The others are baselines of p2pml "
+           "sim: choco (CHOCO-SGD), dpsgd (whole models, all neighbours), allreduce (the exact mean), diloco "
+           "(outer Nesterov steps on the exact mean), noloco (the same in random pairs), sparseloco "
+           "(compressed changes, all to all).",
+           SHARED),
     CHOICE(
         "average.mode", average.mode, "async", "sync|async|bounded",
         "async: starts the exchange at the end of a round and continues to train; the next round waits for "
@@ -425,6 +423,12 @@ static const struct node_key keys[] = {
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
             "adamw, muon: number of rounds in which each second moment is shared once. 0: never.",
             SHARED_IF(has_moments)),
+    REAL(
+        "average.hold", average.hold, "0", 0, 1,
+        "The local steps are taken at the model less this part of what the latest exchange has not sent; the "
+        "part comes back after them, so nothing is lost. Sends no extra bytes. Nodes may have different "
+        "values. 0: off.",
+        TOLD),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
          "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction. "
          "0.8 diverges.",
@@ -451,7 +455,7 @@ static const struct node_key keys[] = {
         "differ a little.",
         SHARED),
     REAL("average.step_size", average.step_size, "0", 0, 1,
-         "choco: step size of the averaging; 0: tuned during the run. held-ref: the part held back; 0: 0.5."),
+         "choco: step size of the averaging; 0: tuned during the run."),
     REAL("average.outer_rate", average.outer_rate, "0.7", 0, 10,
          "diloco, noloco, sparseloco: outer learning rate."),
     REAL("average.outer_nesterov", average.outer_nesterov, "0", 0, 0.999,

@@ -31,7 +31,6 @@ enum node_method {
     NODE_METHOD_DILOCO,
     NODE_METHOD_NOLOCO,
     NODE_METHOD_SPARSELOCO,
-    NODE_METHOD_HELD_REF,
     NODE_METHODS
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
@@ -143,6 +142,7 @@ struct node_config {
         bool drift_correction;
         double drift_gain, drift_limit;
         uint64_t share_second_moment;      // rounds; AdamW only; 0: never
+        double hold;                       // part of what is unsent; 0: off
         double outer_momentum;             // 0: off; below 0.8
         int robust;                        // enum node_robust: off|clip
         int on_death;                      // enum node_on_death

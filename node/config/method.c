@@ -50,16 +50,18 @@ static enum base_error check_model_average(const struct node_config *config, str
 static void warn_unused(const struct node_config *config)
 {
     int method = config->average.method;
-    if (method != NODE_METHOD_CHOCO && method != NODE_METHOD_HELD_REF)
-        node_config_warn_unused(config, "average.step_size", "average.method is choco or held-ref");
+    if (method != NODE_METHOD_CHOCO)
+        node_config_warn_unused(config, "average.step_size", "average.method is choco");
     if (method != NODE_METHOD_DILOCO && method != NODE_METHOD_NOLOCO && method != NODE_METHOD_SPARSELOCO) {
         node_config_warn_unused(config, "average.outer_rate",
                                 "average.method is diloco, noloco or sparseloco");
         node_config_warn_unused(config, "average.outer_nesterov",
                                 "average.method is diloco, noloco or sparseloco");
     }
-    if (method != NODE_METHOD_EDGE_REF)
+    if (method != NODE_METHOD_EDGE_REF) {
+        node_config_warn_unused(config, "average.hold", "average.method is edge-ref");
         node_config_warn_unused(config, "average.reference", "average.method is edge-ref");
+    }
     if (config->average.mode == NODE_MODE_SYNC)
         node_config_warn_unused(config, "average.max_delay", "average.mode is async or bounded");
     if (method == NODE_METHOD_LOCAL)
@@ -109,4 +111,5 @@ void node_config_complete(struct node_config *config)
     config->average.select = COMPRESS_EXACT;
     config->average.reference = NODE_REFERENCE_FP32;
     config->average.drift_correction = false;
+    config->average.hold = 0; // everything is sent
 }

@@ -28,7 +28,8 @@ static struct train_vectors vectors_of(const struct node_built_in *b)
         return train_trainer_lend(b->trainer);
     return (struct train_vectors){.model = train_trainer_model(b->trainer),
                                   .second_moment = train_trainer_second_moment(b->trainer),
-                                  .correction = train_trainer_correction(b->trainer)};
+                                  .correction = train_trainer_correction(b->trainer),
+                                  .held = train_trainer_held(b->trainer)};
 }
 
 void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors *vectors)
@@ -49,6 +50,7 @@ void node_built_in_begin(struct node_built_in *b, struct gossip_learner_vectors 
         .model = lent.model,
         .second_moment = lent.second_moment,
         .correction = b->config->average.drift_correction ? lent.correction : NULL,
+        .held = lent.held,
         .correction_stays = true,
         .outer = b->outer,
         .round_start = b->round_start,
@@ -116,6 +118,7 @@ void node_built_in_steps(struct node_built_in *b, uint64_t count, double pace)
     if (b->own_steps == 0)
         keep(b);
     b->rate = train_trainer_rate(b->trainer);
+    train_trainer_hold_back(b->trainer);
     train_trainer_round_begin(b->trainer);
     for (uint64_t i = 0; i < count; i++) {
         struct kernels_loss loss;
@@ -167,6 +170,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
     BASE_ASSERT(b->steps > 0 || b->examples == 0);
     if (b->examples > 0)
         b->loss = b->loss_sum / (double)b->examples;
+    train_trainer_add_back(b->trainer);
     node_built_in_fetch(b);
     const struct train_vectors stand = vectors_of(b);
     const struct kernels *kernels = node_built_in_kernels(b);

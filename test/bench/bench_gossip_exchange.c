@@ -4,7 +4,8 @@
 // trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305 of
 // libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
 // --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip, --bf16
-// (references in bf16: the floors stay those of fp32), --seconds S (10).
+// (references in bf16: the floors stay those of fp32), --seconds S (10). Also the copy of x that a boundary
+// makes, and what takes its place with average.hold (with the learner's two passes).
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
@@ -24,6 +25,7 @@ struct way {
     size_t theirs_bytes;
     uint8_t *sealed, *theirs_sealed, *opened;
     float *trainer; // its x
+    float *copy, *held;
     uint64_t round;
     int journal; // a file
     size_t journal_bytes;
@@ -139,6 +141,28 @@ static void run_in_and_round(void *context)
         abort();
 }
 
+static void run_copy(void *context)
+{
+    struct way *way = context;
+    const struct gossip_exchange *exchange = way->exchange;
+    exchange->options.kernels->vectors->copy(way->copy, way->trainer,
+                                             exchange->options.parameters * sizeof *way->copy);
+}
+
+// What takes the place of the copy with average.hold: the boundary's pass, and those of the learner before
+// and after its steps.
+static void run_hold(void *context)
+{
+    struct way *way = context;
+    const struct gossip_exchange *exchange = way->exchange;
+    const struct kernels_vectors *vectors = exchange->options.kernels->vectors;
+    const size_t d = exchange->options.parameters;
+    gossip_vector_hold(exchange->options.kernels, &way->edge->reference, d, 0.5f, way->trainer, way->copy,
+                       way->held);
+    vectors->add(d, -1, way->held, way->trainer);
+    vectors->add(d, 1, way->held, way->trainer);
+}
+
 static void run_in(void *context)
 {
     run_unseal(context);
@@ -171,6 +195,8 @@ static void way_open(struct way *way, const struct gossip_exchange_options *opti
     way->theirs_sealed = bench_alloc(room);
     way->opened = bench_alloc(room);
     way->trainer = bench_alloc(d * sizeof *way->trainer);
+    way->copy = bench_alloc(d * sizeof *way->copy);
+    way->held = bench_alloc(d * sizeof *way->held);
     bench_fill(BENCH_GAUSSIAN, 1, way->trainer, d);
     memcpy(way->theirs, way->edge->request.bytes, way->theirs_bytes);
     seal(way->theirs, way->theirs_bytes, way->theirs_sealed);
@@ -188,20 +214,23 @@ static void way_close(struct way *way)
     bench_free(way->theirs_sealed);
     bench_free(way->opened);
     bench_free(way->trainer);
+    bench_free(way->copy);
+    bench_free(way->held);
 }
 
 static void measure(struct way *way, const char *values, double seconds)
 {
-    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, WRITE, IN_AND_ROUND, CASES };
-    static const char *const names[CASES] = {"read_x_and_r", "read_x", "out",    "prepare", "seal",
-                                             "in",           "open",   "commit", "journal", "in_and_round"};
+    enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, WRITE, IN_AND_ROUND, COPY, HOLD, CASES };
+    static const char *const names[CASES] = {"read_x_and_r", "read_x",       "out",  "prepare",
+                                             "seal",         "in",           "open", "commit",
+                                             "journal",      "in_and_round", "copy", "hold"};
     size_t d = way->exchange->options.parameters;
     struct bench_span span = {.a = way->exchange->model, .b = way->trainer, .bytes = d * sizeof(float)};
-    const struct bench_case cases[CASES] = {{bench_read_two, NULL, &span}, {bench_read, NULL, &span},
-                                            {run_out, NULL, way},          {run_prepare, NULL, way},
-                                            {run_seal, NULL, way},         {run_in, NULL, way},
-                                            {run_unseal, NULL, way},       {run_commit, NULL, way},
-                                            {run_journal, NULL, way},      {run_in_and_round, NULL, way}};
+    const struct bench_case cases[CASES] = {
+        {bench_read_two, NULL, &span}, {bench_read, NULL, &span}, {run_out, NULL, way},
+        {run_prepare, NULL, way},      {run_seal, NULL, way},     {run_in, NULL, way},
+        {run_unseal, NULL, way},       {run_commit, NULL, way},   {run_journal, NULL, way},
+        {run_in_and_round, NULL, way}, {run_copy, NULL, way},     {run_hold, NULL, way}};
     struct bench_time times[CASES];
 
     bench_alternate(cases, CASES, seconds, times);

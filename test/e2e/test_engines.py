@@ -58,6 +58,10 @@ class Engines(unittest.TestCase):
         self.compare("train.optimizer=adamw", "train.rate=0.002", "average.share_second_moment=4")
         self.compare("topology.kind=base", "average.drift_correction=false")
 
+    def test_the_engines_agree_on_what_is_held_back(self):
+        held, _ = self.compare("average.ratio=1/8", "average.hold=0.5")
+        self.assertNotEqual(held["loss"], self.points("nodes", ["average.ratio=1/8"])[-1]["loss"])
+
     # No node waits for another: one that begins a little later stays behind until the end.
     def test_the_engines_agree_without_averaging(self):
         settings = ["average.method=local"]

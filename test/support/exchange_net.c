@@ -91,6 +91,8 @@ struct net *net_create(size_t nodes, size_t parameters, enum topology_kind topol
         node->options.start = net->start;
         node->x = must(calloc(parameters, sizeof *node->x));
         node->correction = must(calloc(parameters, sizeof *node->correction));
+        if (options->hold > 0)
+            node->held = must(calloc(parameters, sizeof *node->held));
         if (options->share_second_moment)
             node->v = must(calloc(parameters, sizeof *node->v));
         BASE_ASSERT(!gossip_exchange_create(&node->options, &node->exchange, &why));
@@ -111,6 +113,7 @@ void net_destroy(struct net *net)
         free(net->node[i].x);
         free(net->node[i].v);
         free(net->node[i].correction);
+        free(net->node[i].held);
     }
     topology_plan_destroy(net->plan);
     free(net->node);
@@ -274,6 +277,7 @@ void net_round(struct net *net, size_t node, uint64_t round)
     event.round.model = at->x;
     event.round.second_moment = at->v;
     event.round.correction = at->correction;
+    event.round.held = at->held;
     event.round.correction_stays = net->correction_stays;
     at->in_round = true;
     at->round = round;

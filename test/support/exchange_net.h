@@ -21,6 +21,7 @@ struct net_node {
     struct gossip_exchange *exchange;
     struct gossip_exchange_options options;
     float *x, *v, *correction; // the trainer's vectors; v may be NULL
+    float *held;               // the same; NULL without options.hold
     bool in_round;             // between ROUND and ROUND_DONE
     uint64_t round;            // of the latest ROUND
     uint64_t rounds_done;

@@ -14,7 +14,7 @@
 
 #define TWINS 256u
 
-enum vector { MODEL, SECOND, CORRECTION, VECTORS };
+enum vector { MODEL, SECOND, CORRECTION, HELD, VECTORS };
 
 struct twin {
     const struct gossip_exchange *first; // the exchange of the test
@@ -266,7 +266,8 @@ static float *lend(struct twin *twin, enum vector which, float *vector)
 
 static void give_back(struct twin *twin)
 {
-    static const char *const name[] = {"trainer's model", "trainer's second moments", "trainer's correction"};
+    static const char *const name[] = {"trainer's model", "trainer's second moments", "trainer's correction",
+                                       "what is held back"};
 
     for (size_t v = 0; v < VECTORS; v++)
         if (twin->of_trainer[v])
@@ -278,6 +279,7 @@ static void lend_all(struct twin *twin, struct gossip_exchange_event *event)
     event->round.model = lend(twin, MODEL, event->round.model);
     event->round.second_moment = lend(twin, SECOND, event->round.second_moment);
     event->round.correction = lend(twin, CORRECTION, event->round.correction);
+    event->round.held = lend(twin, HELD, event->round.held);
 }
 
 enum base_error __wrap_gossip_exchange_step(struct gossip_exchange *exchange,

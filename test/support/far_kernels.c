@@ -363,6 +363,12 @@ static void far_fade(size_t count, float part, float *x, float *sum)
     cpu_kernels()->vectors->fade(count, part, near_floats(x, count), near_floats(sum, count));
 }
 
+static void far_hold(size_t count, float part, const float *x, const float *r, float *copy, float *held)
+{
+    cpu_kernels()->vectors->hold(count, part, near_floats(x, count), near_floats(r, count),
+                                 near_floats(copy, count), near_floats(held, count));
+}
+
 static float far_settle(size_t count, const float *pending, float *v)
 {
     return cpu_kernels()->vectors->settle(count, near_floats(pending, count), near_floats(v, count));
@@ -389,6 +395,7 @@ static const struct kernels_vectors vectors_table = {.copy = far_copy,
                                                      .add = far_add,
                                                      .scale = far_scale,
                                                      .fade = far_fade,
+                                                     .hold = far_hold,
                                                      .settle = far_settle,
                                                      .moments = far_moments,
                                                      .energy = far_energy};

@@ -37,6 +37,10 @@ static inline double twin_vectors_run(const struct kernels *k, unsigned which, f
     case 4:
         result = (double)f->settle(count, v[0], v[1]) + 3 * (double)f->settle(count, NULL, v[2]);
         break;
+    case 8:
+        f->hold(count, 0.5f, v[0], v[1], v[2], v[3]);
+        f->hold(count, 0.3f, v[1], v[3], NULL, v[0]);
+        break;
     default:
         f->moments(&m);
         break;
@@ -94,7 +98,7 @@ static inline void checks_twin_vectors(void **state)
             for (size_t i = 0; i < TWIN_WHOLE; i++) {
                 twin_fill(data, host[i], count);
             }
-            for (unsigned which = 0; which < 8; which++) {
+            for (unsigned which = 0; which < 9; which++) {
                 twin_vectors_one(t, which, host, count);
             }
             twin_energy_one(t, host[0], host[1], count);
@@ -105,6 +109,7 @@ static inline void checks_twin_vectors(void **state)
     }
     t->other->vectors->add(0, 1, NULL, NULL);
     t->other->vectors->scale(0, 1, NULL);
+    t->other->vectors->hold(0, 1, NULL, NULL, NULL, NULL);
     assert_true(t->other->vectors->settle(0, NULL, NULL) == 0 &&
                 t->other->vectors->energy(0, NULL, NULL) == 0);
 }

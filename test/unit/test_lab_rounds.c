@@ -198,51 +198,6 @@ static void sparseloco_sends_later_what_it_kept(void **state)
     done(o);
 }
 
-static void held_ref_without_compression_is_model_average(void **state)
-{
-    (void)state;
-    struct outcome *held = vectors(8, 100, "held-ref", ", ratio: 1, values: fp32", "butterfly", 2),
-                   *pairs = vectors(8, 100, "model-average", "", "butterfly", 2);
-    for (size_t i = 0; i < 8; i++)
-        assert_true(distance(held->result.models[i], pairs->result.models[i], 100) < 1e-4);
-    done(held);
-    done(pairs);
-}
-
-// Of 64 values each of two nodes sends the largest difference from the reference; a model shows 3/4 of what
-// is left of the difference, and none of it is lost.
-static void held_ref_holds_back_a_part(void **state)
-{
-    (void)state;
-    enum { D = 64, ROUNDS = 3 };
-    struct outcome *start = vectors(2, D, "local", "", "butterfly", 1),
-                   *o = vectors(2, D, "held-ref", ", ratio: 0.015625, values: fp32, step_size: 0.25",
-                                "butterfly", ROUNDS);
-    double x[2][D], r[D] = {0};
-    for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; k < D; k++)
-            x[i][k] = (double)start->result.models[i][k];
-    for (size_t round = 0; round < ROUNDS; round++) {
-        double q[2];
-        size_t at[2] = {0, 0};
-        for (size_t i = 0; i < 2; i++) {
-            for (size_t k = 0; k < D; k++)
-                at[i] = fabs(x[i][k] - r[k]) > fabs(x[i][at[i]] - r[at[i]]) ? k : at[i];
-            q[i] = x[i][at[i]] - r[at[i]];
-        }
-        for (size_t i = 0; i < 2; i++) {
-            x[i][at[i]] -= q[i] / 2;
-            x[1 - i][at[i]] += q[i] / 2;
-            r[at[i]] += q[i] / 2;
-        }
-    }
-    for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0; k < D; k++)
-            assert_true(fabs(r[k] + 0.75 * (x[i][k] - r[k]) - (double)o->result.models[i][k]) < 1e-5);
-    done(start);
-    done(o);
-}
-
 // Two nodes meet in every round; without local steps the change is zero.
 static void noloco_follows_its_formula(void **state)
 {
@@ -316,8 +271,6 @@ int main(void)
         cmocka_unit_test(diloco_is_nesterov_on_the_outer_step),
         cmocka_unit_test(sparseloco_without_compression_is_an_outer_step),
         cmocka_unit_test(sparseloco_sends_later_what_it_kept),
-        cmocka_unit_test(held_ref_without_compression_is_model_average),
-        cmocka_unit_test(held_ref_holds_back_a_part),
         cmocka_unit_test(noloco_follows_its_formula),
         cmocka_unit_test(outer_steps_use_the_change_by_local_steps),
     };

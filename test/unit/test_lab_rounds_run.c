@@ -85,7 +85,7 @@ static void bytes_and_times_match_the_wire(void **state)
 static const char *ratio_of(const char *method)
 {
     return strcmp(method, "choco") == 0 || strcmp(method, "edge-ref") == 0 ||
-                   strcmp(method, "sparseloco") == 0 || strcmp(method, "held-ref") == 0
+                   strcmp(method, "sparseloco") == 0
                ? ", ratio: 0.25"
                : "";
 }
@@ -93,7 +93,7 @@ static const char *ratio_of(const char *method)
 static void threads_change_nothing(void **state)
 {
     static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce",
-                                          "diloco", "edge-ref", "sparseloco",    "held-ref"};
+                                          "diloco", "edge-ref", "sparseloco"};
     static const char training[] =
         "experiment: {nodes: 6}\ndata: {train_count: 300, test_count: 50, partition: dirichlet, alpha: 0.3}\n"
         "model: {kind: softmax}\ntrain: {steps: 24, batch: 10, rate: 0.1, eval_rounds: 2}\n"
@@ -154,8 +154,8 @@ static void the_exchange_without_compression_is_model_average(void **state)
 
 static void dead_nodes_drop_out(void **state)
 {
-    static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce",  "diloco",
-                                          "noloco", "edge-ref", "local",         "sparseloco", "held-ref"};
+    static const char *const methods[] = {"choco",  "dpsgd",    "model-average", "allreduce", "diloco",
+                                          "noloco", "edge-ref", "local",         "sparseloco"};
     (void)state;
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
         struct outcome *o =

@@ -64,7 +64,8 @@ struct world {
     struct train_state_vector state[TRAIN_STATES];
 };
 
-static void make_world(struct world *w, enum train_optimizer_kind kind)
+// `held`: the model begins at it, and holds all of it back.
+static void make_world(struct world *w, enum train_optimizer_kind kind, float held)
 {
     static const char text[] = "0 1:1 2:2\n1 3:1 4:-1\n0 1:0.5\n1 4:2\n";
     const struct train_bytes bytes = {"rows", (const uint8_t *)text, strlen(text)};
@@ -75,7 +76,8 @@ static void make_world(struct world *w, enum train_optimizer_kind kind)
                                           .beta2 = 0.999,
                                           .epsilon = 1e-8,
                                           .batch = 2,
-                                          .seed = 3};
+                                          .seed = 3,
+                                          .holds_back = held > 0};
     static const struct node_config config;
     const bool deep = kind == TRAIN_MUON; // a hidden matrix, and weights that are not 0
     float start[32] = {0};
@@ -100,6 +102,9 @@ static void make_world(struct world *w, enum train_optimizer_kind kind)
     assert_int_equal(train_trainer_create(&options, w->model, &w->rows, start, &w->learner.trainer, &why),
                      BASE_OK);
     node_built_in_begin(&w->learner, &vectors);
+    assert_true(!vectors.held == !(held > 0));
+    for (size_t i = 0; vectors.held && i < w->count; i++)
+        vectors.model[i] = vectors.held[i] = held;
     node_built_in_steps(&w->learner, 3, 1);
     w->vectors = train_trainer_state_vectors(w->learner.trainer, w->state);
     assert_true(w->vectors > 0);
@@ -139,7 +144,7 @@ static void the_state_of_an_optimiser_at_every_event(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct world w;
-        make_world(&w, kinds[i]);
+        make_world(&w, kinds[i], 0);
         assert_true(first_moment(&w)[0] != 0);
         expect_after(&w, GOSSIP_LEARNER_EXCHANGED, true, true);
         expect_after(&w, GOSSIP_LEARNER_COLLECTED, true, true);
@@ -182,7 +187,7 @@ static void a_model_that_diverged_comes_back_as_it_was(void **state)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         struct world w;
         float kept[32];
-        make_world(&w, kinds[i]);
+        make_world(&w, kinds[i], 0);
         w.learner.kept = kept;
         assert_true(node_built_in_kept(w.learner.trainer) <= sizeof kept / sizeof kept[0]);
         assert_int_equal(rounds_of(&w, 60, 0), GOSSIP_LEARNER_DONE);
@@ -220,7 +225,7 @@ static void a_setting_counts_from_the_next_step_on_until_it_is_taken_back(void *
     struct world w;
     float start[16];
     (void)state;
-    make_world(&w, TRAIN_SGD);
+    make_world(&w, TRAIN_SGD, 0);
     for (size_t i = 0; i < w.count; i++)
         start[i] = 100;
     const float usual = step_from(&w, start);
@@ -238,10 +243,30 @@ static void a_setting_counts_from_the_next_step_on_until_it_is_taken_back(void *
     free_world(&w);
 }
 
+// The steps are those of a model that is less by what is held back, which comes back at the boundary.
+static void steps_hold_back_and_give_back(void **state)
+{
+    const float held = 0.25f;
+    struct gossip_learner_steps did;
+    struct world plain, holding;
+
+    (void)state;
+    make_world(&plain, TRAIN_ADAMW, 0);
+    make_world(&holding, TRAIN_ADAMW, held);
+    const float *y = train_trainer_model(plain.learner.trainer),
+                *x = train_trainer_model(holding.learner.trainer);
+    assert_memory_equal(x, y, plain.count * sizeof *x);
+    node_built_in_boundary(&holding.learner, &did);
+    for (size_t i = 0; i < plain.count; i++)
+        assert_true(x[i] == y[i] + held);
+    free_world(&plain);
+    free_world(&holding);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_taken_model_is_not_shrunk),
+        cmocka_unit_test(a_taken_model_is_not_shrunk), cmocka_unit_test(steps_hold_back_and_give_back),
         cmocka_unit_test(a_setting_counts_from_the_next_step_on_until_it_is_taken_back),
         cmocka_unit_test(the_state_of_an_optimiser_at_every_event),
         cmocka_unit_test(a_model_that_diverged_comes_back_as_it_was)};
