@@ -623,7 +623,7 @@ static void test_a_correction_is_bounded(void **state)
         const float *correction = net_edge(net, 1, 0, &info)->correction;
         const double bound = GOSSIP_CLIP_BOUND * net->node[1].exchange->clip.highest;
         double energy = 0;
-        for (size_t j = 0; j < PAIR; j++)
+        for (size_t j = 0; correction && j < PAIR; j++)
             energy += (double)correction[j] * (double)correction[j];
         longest = fmax(longest, sqrt(energy) / bound);
     }
