@@ -507,10 +507,11 @@ static void test_a_program_keeps_its_own_model_where_the_merged_one_is_worse(voi
         open_node(&(struct wish){.name = "merge1",
                                  .port = port[0],
                                  .peer = port[1],
-                                 .more = {steps},
+                                 .more = {steps, "average.mode=sync"},
                                  .judge = judge_losses,
                                  .judge_context = &judge}),
-        open_node(&(struct wish){.name = "merge2", .port = port[1], .peer = port[0], .more = {steps}})};
+        open_node(&(struct wish){
+            .name = "merge2", .port = port[1], .peer = port[0], .more = {steps, "average.mode=sync"}})};
     judge.own = p2pml_vector(node[0], P2PML_MODEL, NULL);
     start_both(node[0], node[1], NULL);
     const int calls = judge.calls; // it may have begun with the other one's model
