@@ -136,6 +136,7 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .late_rounds = l->late_rounds,
         .late_exchanges = l->late_rounds > 0 ? l->totals.exchanges - l->exchanges_before : 0,
         .adopted_step = l->adopted_step,
+        .adopted = l->adopted,
         .usual_consensus = l->own_rounds >= CONSENSUS_ROUNDS ? l->usual_consensus : (double)NAN,
         .loss = l->loss,
         .accuracy = l->accuracy,

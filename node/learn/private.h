@@ -32,7 +32,8 @@ struct node_learner {
     bool merged;                         // the model is that of all nodes
     bool merge_refused;                  // it is this node's own: that of all nodes was worse
     size_t merged_nodes;
-    struct gossip_id donor;                // of the latest model that was fetched
+    struct gossip_id donor; // of the latest model that was fetched
+    struct node_adopted adopted;
     struct gossip_learner_verdict verdict; // about the latest model that was offered
     struct train_score own;                // then: of this node's own final model; NAN: not measured
     struct node_distance distance;         // of the models, over the latest exchanges
