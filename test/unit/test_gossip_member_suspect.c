@@ -570,7 +570,7 @@ static void local_health_rises_and_falls(void **s)
                     &(struct gossip_membership_event){.kind = GOSSIP_MEMBERSHIP_UNREACHABLE,
                                                       .peer = net.nodes[1].identity.id});
     net.cut[1][3] = true; // its answer is lost, but its refutation arrives through others
-    for (int i = 0; i < 25 && totals(3).health == 0; i++)
+    for (int i = 0; i < 100 && totals(3).health == 0; i++)
         member_net_run(&net, 20 * MILLISECOND);
     assert_int_equal(totals(3).health, 1); // it was wrong
     net.cut[1][3] = false;
