@@ -443,8 +443,8 @@ static void the_model_that_replaced_the_own_one_and_who_is_kept_out_are_told(voi
         "\"why\": \"behind\"",
         "\"name\": \"two\"",
         "\"loss_of_nothing\": 2.3",
-        "\"text\": \"took the model of two at round 431: this node was far behind; on its own examples the "
-        "loss was 0.3, that of its own model 0.4\"",
+        ("\"text\": \"took the model of two at round 431: this node was far behind; on its own examples the "
+         "loss was 0.3, that of its own model 0.4\""),
         "\"banned_s\": 3.5"};
     static const char *const merged[] = {
         "\"text\": \"took the mean of the models of 3 nodes at round 431: average.finish\""};
