@@ -41,12 +41,14 @@ static void free_tensors(struct daemon_tensors *t)
     *t = (struct daemon_tensors){0};
 }
 
-static enum base_error read_open(struct base_reader *in, struct daemon_tensors *t, struct base_reason *why)
+static enum base_error read_open(struct base_reader *in, struct daemon_request *r, struct base_reason *why)
 {
-    const uint32_t protocol = base_read_u32(in), count = base_read_u32(in);
-    if (!in->failed && protocol != DAEMON_PROTOCOL)
-        return base_fail(why, BASE_EFORMAT, "the trainer speaks protocol %u, this daemon %u", protocol,
-                         DAEMON_PROTOCOL);
+    struct daemon_tensors *t = &r->tensors;
+    r->protocol = base_read_u32(in);
+    const uint32_t count = base_read_u32(in);
+    if (!in->failed && (r->protocol == 0 || r->protocol > DAEMON_PROTOCOL))
+        return base_fail(why, BASE_EFORMAT, "the trainer speaks protocol %u, this daemon 1 to %u",
+                         r->protocol, DAEMON_PROTOCOL);
     if (in->failed || count == 0 || count > LIMIT_TENSORS)
         return fail_format(why, "OPEN names no tensor, or too many");
     t->list = calloc(count, sizeof *t->list);
@@ -60,6 +62,16 @@ static enum base_error read_open(struct base_reader *in, struct daemon_tensors *
     return error;
 }
 
+static enum base_error read_losses(struct base_reader *in, struct daemon_request *r, struct base_reason *why)
+{
+    const size_t bytes = base_reader_left(in);
+    if (bytes > sizeof r->losses || bytes % sizeof *r->losses != 0)
+        return fail_format(why, "JUDGE has at most 256 losses of 8 bytes each");
+    while (r->n_losses < bytes / sizeof *r->losses)
+        r->losses[r->n_losses++] = base_read_f64(in);
+    return BASE_OK;
+}
+
 enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct daemon_request *r,
                                     struct base_reason *why)
 {
@@ -71,7 +83,7 @@ enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct d
         return fail_format(why, "it is longer than 131,072 bytes, or its kind is not known");
     r->kind = (enum daemon_kind)kind;
     if (r->kind == DAEMON_OPEN) {
-        error = read_open(&in, &r->tensors, why);
+        error = read_open(&in, r, why);
     } else if (r->kind == DAEMON_ROUND) {
         r->steps = base_read_u64(&in);
         r->step_scale = base_read_f64(&in);
@@ -83,6 +95,8 @@ enum base_error daemon_request_read(const uint8_t *bytes, size_t count, struct d
         r->blob = base_read_bytes(&in, r->blob_bytes);
         if (sets > 1 || (!r->sets && r->blob_bytes > 0))
             error = fail_format(why, "BLOB has 0 and nothing more, or 1 and the bytes");
+    } else if (r->kind == DAEMON_JUDGE) {
+        error = read_losses(&in, r, why);
     }
     if (!error && (in.failed || base_reader_left(&in) > 0))
         error = fail_format(why, "its length does not fit its kind");
@@ -134,6 +148,13 @@ size_t daemon_answer_round(enum daemon_kind kind, const struct p2pml_round *roun
     base_write_f64(&out, round->pace);
     base_write_u32(&out,
                    (round->another ? ROUND_ANOTHER : 0u) | (round->rolled_back ? ROUND_ROLLED_BACK : 0u));
+    return base_writer_used(&out);
+}
+
+size_t daemon_question(uint64_t parameters, uint8_t message[DAEMON_MESSAGE_MAX])
+{
+    struct base_writer out = begin_answer(DAEMON_JUDGE, P2PML_OK, message);
+    base_write_u64(&out, parameters);
     return base_writer_used(&out);
 }
 

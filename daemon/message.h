@@ -6,8 +6,9 @@
 #include "base/error.h"
 #include "lib/p2pml.h"
 #include "train/model.h"
+#include "train/probe.h"
 
-#define DAEMON_PROTOCOL    1u
+#define DAEMON_PROTOCOL    2u      // 1 is spoken, too: such a trainer is asked nothing
 #define DAEMON_MESSAGE_MAX 131072u // bytes of one message, either way
 
 enum daemon_kind {
@@ -18,6 +19,7 @@ enum daemon_kind {
     DAEMON_SAVE,
     DAEMON_BLOB,
     DAEMON_LEAVE, // ends the node; answered when it has left
+    DAEMON_JUDGE, // the daemon asks for the losses of a model, and the trainer tells them
     DAEMON_KINDS
 };
 
@@ -30,12 +32,15 @@ struct daemon_tensors { // of an OPEN: owned by the request, freed with it
 
 struct daemon_request {
     enum daemon_kind kind;
+    uint32_t protocol;             // OPEN
     struct daemon_tensors tensors; // OPEN
     uint64_t steps;                // ROUND
     double step_scale, loss;
     bool sets;           // BLOB: `blob` replaces the node's
     const uint8_t *blob; // borrowed from the message
     size_t blob_bytes;
+    size_t n_losses; // JUDGE; 0: not known
+    double losses[TRAIN_PROBE_EXAMPLES];
 };
 
 // BASE_EFORMAT with a reason for people, BASE_ENOMEM; after an error there is nothing to free. `kind` is set
@@ -55,6 +60,8 @@ struct daemon_opened { // the answer to OPEN
 size_t daemon_answer_opened(const struct daemon_opened *opened, uint8_t message[DAEMON_MESSAGE_MAX]);
 size_t daemon_answer_round(enum daemon_kind kind, const struct p2pml_round *round,
                            uint8_t message[DAEMON_MESSAGE_MAX]);
+// The model of a JUDGE goes with it, in a memfd.
+size_t daemon_question(uint64_t parameters, uint8_t message[DAEMON_MESSAGE_MAX]);
 // P2PML_OK with the bytes of this kind, or another code with a reason. Cut off if it does not fit.
 size_t daemon_answer(enum daemon_kind kind, int code, const void *bytes, size_t count,
                      uint8_t message[DAEMON_MESSAGE_MAX]);

@@ -21,6 +21,12 @@ enum server_state {
     SERVER_OVER,
 };
 
+enum server_judge {   // of the models of others
+    SERVER_TAKES_ALL, // the peer does not judge, or there is none
+    SERVER_JUDGES,
+    SERVER_JUDGING, // it was asked, and has not answered
+};
+
 struct server {
     const struct daemon_trainer_options *options;
     struct daemon_address address;
@@ -34,6 +40,7 @@ struct server {
     bool fresh;                    // the peer has had no turn
     bool undone;                   // the round under way undoes a trainer's steps
     enum daemon_kind asked;        // the peer waits for this answer; 0: for none
+    enum server_judge judge;       // the peer
     struct p2pml_round round;      // as last told
     uint64_t idle_ns;              // since when SERVER_IDLE
     uint64_t heard_ns;             // when the peer sent something, or was answered
@@ -53,6 +60,7 @@ void server_give_turn(struct server *s);
 void server_take_round(struct server *s, const struct p2pml_round *round);
 void server_end(struct server *s);          // the node has ended
 void server_look_at_node(struct server *s); // its descriptor is readable
+void server_judge(struct server *s);        // asks the peer about the model that the node asks about
 void server_step_idle(struct server *s);
 void server_undo(struct server *s); // the steps of the turn
 void server_leave(struct server *s);

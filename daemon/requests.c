@@ -13,6 +13,7 @@ static void on_open(struct server *s, struct daemon_request *r, struct base_reas
                                         .tensors = r->tensors.list,
                                         .n_tensors = r->tensors.count,
                                         .resume = s->options->resume,
+                                        .judges = true,
                                         .shared = true};
     if (s->node && !daemon_tensors_equal(&s->tensors, &r->tensors)) {
         server_answer(s, DAEMON_OPEN, P2PML_EMISMATCH,
@@ -28,6 +29,8 @@ static void on_open(struct server *s, struct daemon_request *r, struct base_reas
         s->tensors = r->tensors;
         r->tensors = (struct daemon_tensors){0};
     }
+    if (s->judge != SERVER_JUDGING)
+        s->judge = r->protocol < DAEMON_PROTOCOL ? SERVER_TAKES_ALL : SERVER_JUDGES;
     struct daemon_opened opened = {.started = s->state != SERVER_CLOSED, .stride = lib_stride(s->node)};
     for (int which = P2PML_MODEL; which <= P2PML_CORRECTION; which++)
         opened.vectors |= p2pml_vector(s->node, which, &opened.parameters) ? 1u << which : 0u;
@@ -107,6 +110,17 @@ static void on_blob(struct server *s, const struct daemon_request *r)
         server_answer_node(s, DAEMON_BLOB, code);
 }
 
+static void on_judge(struct server *s, const struct daemon_request *r)
+{
+    if (s->judge != SERVER_JUDGING) {
+        server_answer(s, DAEMON_JUDGE, P2PML_EORDER, "JUDGE: the daemon has asked for no losses");
+        return;
+    }
+    s->judge = SERVER_JUDGES;
+    lib_losses(s->node, r->losses, r->n_losses);
+    server_judge(s);
+}
+
 static void carry_out(struct server *s, struct daemon_request *r, struct base_reason *why)
 {
     if (!s->node && r->kind != DAEMON_OPEN) {
@@ -139,6 +153,9 @@ static void carry_out(struct server *s, struct daemon_request *r, struct base_re
     case DAEMON_LEAVE:
         s->asked = DAEMON_LEAVE;
         server_leave(s);
+        break;
+    case DAEMON_JUDGE:
+        on_judge(s, r);
         break;
     case DAEMON_KINDS:
         break;

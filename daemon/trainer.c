@@ -124,7 +124,8 @@ static void on_signal(struct server *s)
 static uint64_t patience_ends(const struct server *s)
 {
     const uint64_t timeout_ns = s->options->config->node.trainer_timeout_ns;
-    const bool awaited = s->peer >= 0 && !s->asked && s->state != SERVER_LEAVING;
+    const bool asks = !s->asked && s->state != SERVER_LEAVING;
+    const bool awaited = s->peer >= 0 && (asks || s->judge == SERVER_JUDGING);
     return awaited && timeout_ns > 0 ? s->heard_ns + timeout_ns : NEVER;
 }
 
@@ -169,7 +170,8 @@ static int time_left_ms(const struct server *s)
 static void serve(struct server *s)
 {
     while (s->state != SERVER_OVER) {
-        const bool waits = s->state == SERVER_NODES || s->state == SERVER_LEAVING,
+        const bool waits =
+                       (s->state == SERVER_NODES || s->state == SERVER_LEAVING) && s->judge != SERVER_JUDGING,
                    rests = node_clock_ns() < s->rests_ns;
         struct pollfd ready[] = {{s->signals, POLLIN, 0},
                                  {rests ? -1 : s->address.listener, POLLIN, 0},

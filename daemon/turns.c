@@ -3,8 +3,11 @@
 #include "daemon/private.h"
 #include "lib/open.h"
 #include "node/queue/clock.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,6 +62,54 @@ void server_answer_node(struct server *s, enum daemon_kind kind, int code)
     server_answer(s, kind, code, code == P2PML_OK ? NULL : p2pml_reason(s->node));
 }
 
+// -- models of others
+
+// Neither process can change it.
+static int make_model_file(const float *model, size_t parameters)
+{
+    const size_t bytes = parameters * sizeof *model;
+    const int file = memfd_create("p2pml-model", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t done = 0;
+    while (file >= 0 && done < bytes) {
+        const ssize_t written = write(file, (const char *)model + done, bytes - done);
+        if (written <= 0 && errno != EINTR)
+            break;
+        done += written > 0 ? (size_t)written : 0;
+    }
+    if (file >= 0 && done == bytes &&
+        fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return file;
+    base_log(BASE_LOG_WARN, "trainer", "no memory to show the trainer a model: it is taken as it comes");
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+// Only a trainer that waits for its turn reads a question.
+static bool server_asks_trainer(struct server *s, const float *model)
+{
+    size_t parameters = 0;
+    if (s->judge != SERVER_JUDGES || !s->asked)
+        return false;
+    (void)p2pml_vector(s->node, P2PML_MODEL, &parameters);
+    const int file = make_model_file(model, parameters);
+    if (file < 0)
+        return false;
+    s->judge = SERVER_JUDGING;
+    server_send(s, daemon_question(parameters, s->out), file);
+    close(file);
+    return s->judge == SERVER_JUDGING; // else the trainer is gone
+}
+
+void server_judge(struct server *s)
+{
+    const float *model;
+    if (s->judge == SERVER_JUDGING)
+        return;
+    while ((model = lib_asks(s->node)) && !server_asks_trainer(s, model))
+        lib_losses(s->node, NULL, 0);
+}
+
 // -- turns
 
 void server_end(struct server *s)
@@ -104,6 +155,8 @@ void server_look_at_node(struct server *s)
         server_end(s);
     else if (code == P2PML_OK)
         server_take_round(s, &round);
+    else
+        server_judge(s);
 }
 
 void server_step_idle(struct server *s)
@@ -161,6 +214,7 @@ void server_drop(struct server *s, const char *why)
     close(s->peer);
     s->peer = -1;
     s->asked = 0;
+    s->judge = SERVER_TAKES_ALL;
     if (s->state == SERVER_CLOSED && s->node)
         server_forget_node(s); // the next one may bring another model
     else if (s->state == SERVER_TRAINERS)

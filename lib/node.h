@@ -4,6 +4,7 @@
 #define LIB_NODE_H
 
 #include "gossip/life/learner.h"
+#include "lib/judge.h"
 #include "lib/p2pml.h"
 #include "lib/vectors.h"
 #include "node/config/config.h"
@@ -24,7 +25,8 @@ struct p2pml_node {
     const struct node_config *config; // &own, or the caller's
     struct node_config own;
     bool resume, changes;
-    uint64_t examples; // of the program's own; 0: not told
+    uint64_t examples;      // of the program's own; 0: not told
+    struct lib_judge judge; // `seed` is NULL: the program does not judge
     struct train_tensor *tensors;
     size_t n_tensors;
     struct lib_vectors vectors;

@@ -114,6 +114,7 @@ void lib_free(p2pml_node *n)
     lib_vectors_destroy(&n->vectors);
     node_schema_free(&node_config_schema, &n->own);
     free(n->program.data);
+    free(n->judge.seed);
     free(n->tensors);
     free(n);
 }
@@ -143,6 +144,8 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
         error = take_tensors(n, o, &parameters, why);
     if (!error)
         error = make_vectors(n, parameters, o->shared, why);
+    if (!error && o->judges && !(n->judge.seed = malloc(parameters * sizeof(float))))
+        error = base_fail(why, BASE_ENOMEM, "out of memory for a second model of %zu parameters", parameters);
     if (!error)
         *node = n;
     else
@@ -169,7 +172,8 @@ p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t
                                       .n_tensors = options->n_tensors,
                                       .resume = options->resume,
                                       .changes = options->changes,
-                                      .examples = options->examples};
+                                      .examples = options->examples,
+                                      .judges = options->judge != NULL};
         error = lib_open(&o, &n, &why);
     }
     if (bytes > 0)
@@ -180,5 +184,7 @@ p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t
     }
     n->own = config;
     n->config = &n->own;
+    n->judge.call = options->judge;
+    n->judge.context = options->judge_context;
     return n;
 }

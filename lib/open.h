@@ -13,6 +13,7 @@ struct lib_options {
     size_t n_tensors;
     bool resume, changes;
     uint64_t examples;
+    bool judges; // the models of others: lib_asks
     bool shared; // the vectors lie in a memfd of fixed size, and the process runs nothing but the node
 };
 
@@ -30,6 +31,11 @@ size_t lib_stride(const p2pml_node *node);
 // round_end will report, and the blob is the one with which the turn began. Shared vectors move to other
 // memory, so that a process that still writes into the old memory does not reach this node.
 int lib_undo(p2pml_node *node);
+// The model whose losses the node asks for, [parameters]; NULL: none. p2pml_fd is readable, and start,
+// round_end and leave return AGAIN, until lib_losses has answered: as a p2pml_losses does, 0: not known. The
+// models of one question come one after another.
+const float *lib_asks(const p2pml_node *node);
+void lib_losses(p2pml_node *node, const double *losses, size_t count);
 void lib_reload(
     p2pml_node *node); // the secrets, the allow-list and node.fault_file are read again, as on SIGHUP
 // After ENDED: whether the node left on request.

@@ -104,6 +104,8 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     if (!s->kernels->host->apply->finite(n->vectors.at[P2PML_MODEL], n->vectors.parameters))
         return base_fail(why, BASE_EINVAL, "the model vector holds NaN or infinity before training");
     memcpy(s->start, n->vectors.at[P2PML_MODEL], bytes);
+    if (n->judge.seed)
+        memcpy(n->judge.seed, s->start, bytes);
     train_model_describe(s->model, s->greeting.model, sizeof s->greeting.model);
     s->greeting.schema = train_model_schema(s->model);
     return BASE_OK;
@@ -138,6 +140,12 @@ static void unmake(p2pml_node *n)
     n->has_setup = false;
 }
 
+static unsigned way_of(const p2pml_node *n)
+{
+    return (n->vectors.at[P2PML_CORRECTION] ? NODE_HOSTED_CORRECTED : 0u) |
+           (n->changes ? NODE_HOSTED_TRACKED : 0u) | (n->judge.seed ? NODE_HOSTED_JUDGED : 0u);
+}
+
 static enum base_error make(p2pml_node *n, struct base_reason *why)
 {
     const struct node_setup_options setup = {
@@ -146,8 +154,7 @@ static enum base_error make(p2pml_node *n, struct base_reason *why)
     if (error)
         return error;
     n->has_setup = true;
-    error = node_hosted_create(n->setup.trainer, &n->blob, n->vectors.at[P2PML_CORRECTION] != NULL,
-                               n->changes, &n->hosted);
+    error = node_hosted_create(n->setup.trainer, &n->blob, way_of(n), &n->hosted);
     if (error)
         return base_fail(why, error, "no memory or descriptor for the turns of program and node");
     if (n->config->train.weight > 0)
@@ -242,10 +249,35 @@ static void forget_state(p2pml_node *n)
     n->program = (struct node_program_state){0};
 }
 
+// Meanwhile the program judges the models of others.
+static enum node_hosted_turn turn_at(p2pml_node *n, int timeout_ms)
+{
+    const uint64_t deadline_ns = deadline_of(timeout_ms);
+    enum node_hosted_turn turn;
+    do
+        turn = node_hosted_wait(n->hosted, deadline_ns);
+    while (turn == NODE_HOSTED_JUDGES && lib_judge_ask(&n->judge, n->vectors.at[P2PML_MODEL], n->hosted));
+    return turn;
+}
+
+const float *lib_asks(const p2pml_node *n)
+{
+    if (!n->hosted || node_hosted_wait(n->hosted, 0) != NODE_HOSTED_JUDGES)
+        return NULL;
+    return lib_judge_model(&n->judge, n->vectors.at[P2PML_MODEL], n->hosted);
+}
+
+void lib_losses(p2pml_node *n, const double *losses, size_t count)
+{
+    BASE_ASSERT(!n->judge.call && node_hosted_wait(n->hosted, 0) == NODE_HOSTED_JUDGES);
+    lib_judge_take(&n->judge, losses, count, n->hosted);
+}
+
 static int await_turn(p2pml_node *n, int timeout_ms, struct p2pml_round *round)
 {
-    switch (node_hosted_wait(n->hosted, deadline_of(timeout_ms))) {
+    switch (turn_at(n, timeout_ms)) {
     case NODE_HOSTED_NODE:
+    case NODE_HOSTED_JUDGES:
         return P2PML_AGAIN;
     case NODE_HOSTED_OVER:
         return end(n);
@@ -447,7 +479,7 @@ int p2pml_leave(p2pml_node *n, int timeout_ms)
         node_threads_leave(n->threads);
         n->state = LIB_LEAVING;
     }
-    if (node_hosted_wait(n->hosted, deadline_of(timeout_ms)) != NODE_HOSTED_OVER)
+    if (turn_at(n, timeout_ms) != NODE_HOSTED_OVER)
         return P2PML_AGAIN;
     return end(n);
 }
@@ -457,6 +489,7 @@ void p2pml_close(p2pml_node *n)
     if (!n)
         return;
     if (n->process == getpid()) {
+        n->judge.call = lib_judge_unknown; // what the program's function needs may be gone
         (void)p2pml_leave(n, -1);
         unmake(n);
     }

@@ -12,14 +12,13 @@
  * Functions return P2PML_OK, P2PML_AGAIN (not yet: the time is up), P2PML_ENDED (the node has left; the
  * vectors are the program's) or a negative error, whose text is p2pml_reason; on an error nothing has
  * changed. A call at the wrong time returns P2PML_EORDER. No call waits longer than its timeout
- * (milliseconds; 0: not at all, negative: as long as it takes).
+ * (milliseconds; 0: not at all, negative: as long as it takes), except for `judge`.
  *
  * Threads: a node has four of its own (more while it resolves host names), which block all signals and call
- * no function of the program. The program calls one function of a node at a time. Nodes are independent; a
- * process may hold any number.
- * Signals: none is handled or changed. fork: the child may only call p2pml_close on its copy, which does not
- * end the node; any other call returns P2PML_EFORK there. exec inherits nothing. Log lines go to standard
- * error (log.level). */
+ * no function of the program. (`judge` is called by the program's own calls.) The program calls one function
+ * of a node at a time. Nodes are independent; a process may hold any number. Signals: none is handled or
+ * changed. fork: the child may only call p2pml_close on its copy, which does not end the node; any other call
+ * returns P2PML_EFORK there. exec inherits nothing. Log lines go to standard error (log.level). */
 #ifndef P2PML_H
 #define P2PML_H
 
@@ -55,6 +54,13 @@ struct p2pml_tensor {
     const size_t *shape; /* [dims] */
     size_t dims;         /* 0 (a number) to 8 */
 };
+/* Writes the losses of `model` [parameters] on up to `most` examples of the program's own, the same examples
+ * in the same order each time, and returns how many; one that has only their mean writes that. 0: not known.
+ * Negative: not now; the call returns P2PML_AGAIN, and the next one asks again. Before a model of others
+ * replaces the program's (a donor's; the merged one at the end), start, round_end or leave calls this for the
+ * model that the program began with, for its own, and for the other one, which is refused if it is clearly
+ * worse. Meanwhile the program may read its vectors. p2pml_close does not call it. */
+typedef int (*p2pml_losses)(void *context, const float *model, double *losses, int most);
 struct p2pml_options {           /* unused members are zero */
     size_t size;                 /* sizeof(struct p2pml_options) */
     const char *config_file;     /* YAML, keys as `p2pml-node --help` lists them; or NULL */
@@ -66,6 +72,8 @@ struct p2pml_options {           /* unused members are zero */
     int changes; /* round_end lists the changed entries; costs two vectors of memory */
     uint64_t
         examples; /* on which this program trains, and no other node; 0: not told, all nodes count alike */
+    p2pml_losses judge; /* or NULL: the models of others are taken as they come; costs a vector of memory */
+    void *judge_context;
 };
 struct p2pml_round {     /* result of start and round_end; lists are valid until the next round_begin */
     uint64_t steps;      /* local steps to take now (average.local_steps, fewer at the end) */
@@ -100,8 +108,8 @@ int p2pml_start(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
 int p2pml_round_begin(p2pml_node *node, uint64_t steps, double step_scale, double loss);
 /* Takes the vectors back. AGAIN: call again. */
 int p2pml_round_end(p2pml_node *node, int timeout_ms, struct p2pml_round *round);
-/* A descriptor that becomes readable when start or round_end has a result, so that it would not return AGAIN.
- * It belongs to the node; only poll it. */
+/* A descriptor that becomes readable when start or round_end has a result, so that it would not return AGAIN,
+ * or calls `judge`. It belongs to the node; only poll it. */
 int p2pml_fd(const p2pml_node *node);
 /* The node and its cluster as JSON, as GET /status of a daemon; free() it. NULL: not started, or ended. */
 char *p2pml_status(p2pml_node *node);

@@ -36,6 +36,8 @@ static void fill_members(const struct node_loop *loop, struct node_status_member
             .linked = i > 0 && node_peers_has(node_cluster_peers(loop->cluster), &info.record->id),
             .via = i > 0 ? via_of(loop, &info.record->id) : NULL,
             .mapped = i > 0 && node_cluster_came_mapped(loop->cluster, &info.record->id),
+            .banned_ns =
+                i > 0 ? node_peers_banned_ns(node_cluster_peers(loop->cluster), &info.record->id) : 0,
             .neighbour = gossip_graph_meets(graph, &info.record->id),
             .quiet_ns = graph ? node_meets_quiet_ns(&loop->meets, &info.record->id, loop->progress.round,
                                                     gossip_graph_turn(graph), node_clock_ns())
@@ -136,6 +138,7 @@ static void fill(const struct node_loop *loop, struct node_status *status)
         .cluster_counters = node_cluster_counters(loop->cluster),
         .mapping = node_cluster_mapping(loop->cluster),
         .relay = loop->options.config->node.relay,
+        .removed = loop->options.remover ? &loop->options.allow->removed : NULL,
         .events = node_cluster_events(loop->cluster),
         .rounds = loop->options.rounds,
     };

@@ -113,7 +113,8 @@ static enum base_error start_worker(struct node_threads *t)
     const struct node_worker_options options = {.exchange = s->exchange,
                                                 .self = s->identity.id,
                                                 .merge_patience_ns = node_config_merge_patience(s->config),
-                                                .judges = !t->options.hosted,
+                                                .judges = !t->options.hosted ||
+                                                          node_hosted_learner(t->options.hosted).judge,
                                                 .local = s->config->average.method == NODE_METHOD_LOCAL,
                                                 .inbox = t->worker_box,
                                                 .loop = t->loop_box,

@@ -6,11 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define EXAMPLES_MOST  256u
 #define EXAMPLES_LEAST 8u
 #define LABELS_MOST    4096u // of text, an example has many
 #define BEST           10u   // part of the examples
-#define TRAINED        100u  // steps
 
 #define LEARNED   0.9  // of the loss of nothing: a model below it knows something of these examples
 #define LOST      0.8  // of what it knows: the other model has lost that
@@ -52,11 +50,11 @@ bool train_probe_is_worse(const struct train_probe *probe, enum train_offer offe
 static enum base_error choose(const struct train_dataset *data, struct train_dataset *part)
 {
     const size_t affordable = LABELS_MOST / train_dataset_labels(data),
-                 wanted = affordable < EXAMPLES_LEAST  ? EXAMPLES_LEAST
-                          : affordable > EXAMPLES_MOST ? EXAMPLES_MOST
-                                                       : affordable,
+                 wanted = affordable < EXAMPLES_LEAST         ? EXAMPLES_LEAST
+                          : affordable > TRAIN_PROBE_EXAMPLES ? TRAIN_PROBE_EXAMPLES
+                                                              : affordable,
                  count = wanted < data->examples ? wanted : data->examples;
-    uint32_t rows[EXAMPLES_MOST];
+    uint32_t rows[TRAIN_PROBE_EXAMPLES];
     for (size_t i = 0; i < count; i++)
         rows[i] = (uint32_t)(i * data->examples / count);
     return train_dataset_subset(data, rows, count, part);
@@ -75,22 +73,30 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+// Sorts them.
+static double best_tenth(double *loss, size_t count)
+{
+    const size_t best = count / BEST + 1;
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        loss[i] = isfinite(loss[i]) ? loss[i] : (double)INFINITY;
+    qsort(loss, count, sizeof *loss, ascending);
+    for (size_t i = 0; i < best; i++)
+        sum += loss[i];
+    return sum / (double)best;
+}
+
 static double best_of(struct train_trainer *trainer, const struct train_dataset *part, const float *there)
 {
-    const size_t best = part->examples / BEST + 1;
-    double loss[EXAMPLES_MOST], sum = 0;
+    double loss[TRAIN_PROBE_EXAMPLES];
     for (uint32_t i = 0; i < part->examples; i++) {
         struct train_dataset one;
         if (train_dataset_subset(part, &i, 1, &one))
             return NAN;
         loss[i] = loss_of(trainer, &one, there);
-        loss[i] = isfinite(loss[i]) ? loss[i] : (double)INFINITY;
         train_dataset_destroy(&one);
     }
-    qsort(loss, part->examples, sizeof *loss, ascending);
-    for (size_t i = 0; i < best; i++)
-        sum += loss[i];
-    return sum / (double)best;
+    return best_tenth(loss, part->examples);
 }
 
 static void measure(struct train_trainer *trainer, const struct train_dataset *part, const float *there,
@@ -107,7 +113,7 @@ static void measure(struct train_trainer *trainer, const struct train_dataset *p
 
 struct train_probe train_probe(struct train_trainer *trainer, const float *model, enum train_offer offer)
 {
-    struct train_probe probe = {NAN, NAN, NAN, NAN, NAN, trainer->step >= TRAINED};
+    struct train_probe probe = {NAN, NAN, NAN, NAN, NAN, trainer->step >= TRAIN_PROBE_TRAINED};
     const struct kernels *kernels = trainer->kernels;
     const size_t bytes = trainer->count * sizeof *model;
     struct train_dataset part;
@@ -121,5 +127,36 @@ struct train_probe train_probe(struct train_trainer *trainer, const float *model
     if (copy)
         kernels->release(copy);
     train_dataset_destroy(&part);
+    return probe;
+}
+
+// -- of a program
+
+static double mean_of(const struct train_probe_losses *of)
+{
+    double sum = 0;
+    for (size_t i = 0; i < of->count; i++)
+        sum += of->loss[i];
+    return sum / (double)of->count;
+}
+
+static double best_of_losses(const struct train_probe_losses *of)
+{
+    struct train_probe_losses sorted = *of;
+    return best_tenth(sorted.loss, sorted.count);
+}
+
+struct train_probe train_probe_of(const struct train_probe_losses of[TRAIN_PROBE_MODELS], bool trained)
+{
+    struct train_probe probe = {NAN, NAN, NAN, NAN, NAN, trained};
+    const size_t count = of[TRAIN_PROBE_OWN].count;
+    if (count == 0 || of[TRAIN_PROBE_NOTHING].count != count || of[TRAIN_PROBE_OTHER].count != count)
+        return probe;
+    BASE_ASSERT(count <= TRAIN_PROBE_EXAMPLES);
+    probe.nothing = mean_of(&of[TRAIN_PROBE_NOTHING]);
+    probe.own = mean_of(&of[TRAIN_PROBE_OWN]);
+    probe.other = mean_of(&of[TRAIN_PROBE_OTHER]);
+    probe.best_own = best_of_losses(&of[TRAIN_PROBE_OWN]);
+    probe.best_other = best_of_losses(&of[TRAIN_PROBE_OTHER]);
     return probe;
 }

@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 
-OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE = range(1, 8)
+OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE, JUDGE = range(1, 9)
 OK, ENDED, OUT_OF_ORDER = 0, 2, -9
 MODEL, SECOND_MOMENT, CORRECTION = range(3)
 ANOTHER, ROLLED_BACK = 1, 2
@@ -33,10 +33,13 @@ class Occupied(Refused):
 
 
 class Trainer:
-    def __init__(self, path, tensors):
+    """judge: a function of a model that returns its losses on examples of the trainer's own, always the same ones; None: any model is taken."""
+
+    def __init__(self, path, tensors, judge=None):
+        self.judge = judge
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.connect(path)
-        body = struct.pack("<II", 1, len(tensors))
+        body = struct.pack("<II", 1 if judge is None else 2, len(tensors))
         for name, shape in tensors:
             body += struct.pack("<B", len(name)) + name.encode() + struct.pack(f"<B{len(shape)}Q", len(shape), *shape)
         self.send(OPEN, body)
@@ -65,10 +68,17 @@ class Trainer:
 
     def call(self, kind, body=b""):
         self.send(kind, body)
-        try:
-            return self.check(kind, self.socket.recv(131072))
-        except OSError as error:
-            raise Gone(str(error)) from None
+        while True:
+            try:
+                answer, files, _, _ = socket.recv_fds(self.socket, 131072, 1)
+            except OSError as error:
+                raise Gone(str(error)) from None
+            if not files:
+                return self.check(kind, answer)
+            memory = mmap.mmap(files[0], 4 * self.parameters, access=mmap.ACCESS_READ)  # the daemon asks about a model
+            os.close(files[0])
+            losses = self.judge(memoryview(memory).cast("f"))
+            self.send(JUDGE, struct.pack(f"<{len(losses)}d", *losses))
 
     def start(self):
         """(local steps to take, steps done, step time over the neighbours', 1: another model | 2: rolled back)"""

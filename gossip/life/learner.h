@@ -66,6 +66,12 @@ enum gossip_learner_offer {
     GOSSIP_LEARNER_MERGED, // the mean of the final models of all
 };
 
+struct gossip_learner_verdict {
+    bool accepts;
+    double own, other, nothing; // losses on the learner's own examples: of its model, of the other one, of
+                                // one that knows nothing. NAN: not known, and then the other one is accepted
+};
+
 struct gossip_learner {
     void *owner;
     size_t parameters;
@@ -82,10 +88,11 @@ struct gossip_learner {
     void (*boundary)(void *owner, size_t which, struct gossip_learner_steps *did);
     // The vectors were changed, and the learner is now at `step` of the schedule.
     void (*adopt)(void *owner, size_t which, enum gossip_learner_change change, uint64_t step);
-    // Between `adopt` and `steps`: false: `model`, [parameters] in ordinary memory, is clearly worse for this
-    // node's own examples than the one in the vectors. NULL: it cannot tell, and takes the models of others
-    // as they come.
-    bool (*accepts)(void *owner, size_t which, const float *model, enum gossip_learner_offer offer);
+    // Between `adopt` and `steps`: is `model`, [parameters] in ordinary memory, clearly worse for this node's
+    // own examples than the one in the vectors? NULL: it cannot tell, and takes the models of others as they
+    // come.
+    struct gossip_learner_verdict (*judge)(void *owner, size_t which, const float *model,
+                                           enum gossip_learner_offer offer);
     // For a checkpoint: writes the state besides the vectors, malloc'ed, which the caller frees; returns its
     // size. NULL if checkpoints are written in another way. `thaw` restores it; RESTORED follows.
     size_t (*freeze)(void *owner, size_t which, uint8_t **state);

@@ -538,6 +538,12 @@ size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, s
     return count;
 }
 
+uint64_t gossip_links_banned_ns(const struct gossip_links *links, uint64_t now_ns, const struct gossip_id *id)
+{
+    const uint64_t until_ns = ban_ends(links, id);
+    return until_ns > now_ns ? until_ns - now_ns : 0;
+}
+
 void gossip_links_totals(const struct gossip_links *links, struct gossip_links_totals *totals)
 {
     *totals = links->totals;

@@ -325,6 +325,10 @@ struct gossip_missing {
 size_t gossip_links_missing(const struct gossip_links *links, uint64_t now_ns, struct gossip_missing *missing,
                             size_t capacity);
 
+// How long messages of this node are still refused, because it broke the protocol or sent absurd numbers.
+uint64_t gossip_links_banned_ns(const struct gossip_links *links, uint64_t now_ns,
+                                const struct gossip_id *id);
+
 struct gossip_links_totals {
     size_t links, active, half_open, packets, calls; // now; calls: of members
     uint64_t accepted, turned_away, called, activated, refused, evidence, duplicates, bans; // since start

@@ -186,7 +186,7 @@ static const char about_top[] =
     "per second, and how many of its neighbours are linked. The other nodes are found through the first one, if\n"
     "their pages can be reached from here. For nodes without a reachable page, it shows what the other nodes\n"
     "report. States: what the node does, or its problem (alone, disk_full, ...); no answer,\n"
-    "no page, dead, left.\n"
+    "no page, dead, left, unproven (nobody has an answer from it), banned (kept out for what it sent).\n"
     "Keys: q quits; < and > (or the arrows) choose the column to sort by, r reverses the order; up and down\n"
     "scroll.\n"
     "Exit status: 0 done, 1 no node answers or no terminal, 2 bad usage.\n";

@@ -48,16 +48,32 @@ static enum base_error take_ids(const char *text, struct gossip_removed *list, s
     return BASE_OK;
 }
 
-// The number is the time, so that a later list replaces an earlier one.
-static enum base_error removal_of(const struct wanted *wanted, const char *ids, char **assignment,
-                                  struct base_reason *why)
+// A later list has a higher number than an earlier one: than the newest one that the asked node knows,
+// whatever clock that was made with; the time, for a node that has not heard of it yet.
+static enum base_error number_of(const char *address, uint64_t *number, struct base_reason *why)
+{
+    const uint64_t now = (uint64_t)time(NULL);
+    const enum base_error error = lab_set_removed(address, number, why);
+    if (error)
+        return error;
+    if (*number >= INT64_MAX)
+        return base_fail(why, BASE_ELIMIT, "%s knows a list with the highest number: no later one can follow",
+                         address);
+    *number = *number < now ? now : *number + 1;
+    return BASE_OK;
+}
+
+static enum base_error removal_of(const struct wanted *wanted, const char *ids, const char *address,
+                                  char **assignment, struct base_reason *why)
 {
     struct gossip_identity by;
-    struct gossip_removed list = {.number = (uint64_t)time(NULL)};
+    struct gossip_removed list = {0};
     char hex[GOSSIP_REMOVED_HEX];
     enum base_error error = strcmp(ids, "none") == 0 ? BASE_OK : take_ids(ids, &list, why);
     if (!error && !wanted->key)
         error = base_fail(why, BASE_EINVAL, "%s needs --key FILE, the identity of the operator", REMOVED);
+    if (!error)
+        error = number_of(address, &list.number, why);
     if (!error)
         error = gossip_identity_load(wanted->key, &by, why);
     if (error)
@@ -75,7 +91,7 @@ static enum base_error perform(const struct wanted *wanted, char **argv, struct 
     char *assignment = NULL, *answer = NULL;
     const bool removes = strcmp(argv[0], REMOVED) == 0;
     enum base_error error =
-        removes ? removal_of(wanted, argv[1], &assignment, why) : change_of(argv, &assignment, why);
+        removes ? removal_of(wanted, argv[1], argv[2], &assignment, why) : change_of(argv, &assignment, why);
     if (!error)
         error = lab_set(argv[2], wanted->dir, assignment, &answer, why);
     if (!error)

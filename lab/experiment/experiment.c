@@ -160,7 +160,8 @@ static enum base_error make_schema(bool accepted, struct node_schema *schema, st
         if (!accepted || !is_refused(node_config_schema.keys[i].name))
             keys[count++] = node_config_schema.keys[i];
     memcpy(keys + count, own_keys, sizeof own_keys);
-    *schema = (struct node_schema){keys, count + OWN_KEYS};
+    *schema =
+        (struct node_schema){keys, count + OWN_KEYS, node_config_schema.former, node_config_schema.n_former};
     return BASE_OK;
 }
 

@@ -233,15 +233,17 @@ void sim_train_merged(struct sim_node *node, const struct gossip_average_action 
 
 bool sim_train_judges(const struct sim_node *node)
 {
-    return learner_of(node)->learner.accepts != NULL;
+    return learner_of(node)->learner.judge != NULL;
 }
 
 bool sim_train_accepts(struct sim_node *node, const float *model)
 {
     const struct gossip_learner *learner = &learner_of(node)->learner;
     const bool merges = node->train.rounds.doing == GOSSIP_ROUNDS_MERGE,
-               accepts = learner->accepts(learner->owner, node->host, model,
-                                          merges ? GOSSIP_LEARNER_MERGED : GOSSIP_LEARNER_DONORS);
+               accepts = learner
+                             ->judge(learner->owner, node->host, model,
+                                     merges ? GOSSIP_LEARNER_MERGED : GOSSIP_LEARNER_DONORS)
+                             .accepts;
 
     node->world->counts.refusals += !accepts;
     sim_world_trace(node->world, node->host, "judges", accepts ? "accepted" : "refused",

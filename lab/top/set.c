@@ -98,3 +98,18 @@ enum base_error lab_set(const char *address, const char *directory, const char *
     free(found);
     return error;
 }
+
+enum base_error lab_set_removed(const char *address, uint64_t *number, struct base_reason *why)
+{
+    char *text = lab_top_get(address, "/status");
+    json_t *status = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    const json_t *removed = json_object_get(status, "removed");
+    const json_int_t found = json_integer_value(json_object_get(removed, "number"));
+    const bool answers = status != NULL;
+    json_decref(status);
+    free(text);
+    if (!answers)
+        return base_fail(why, BASE_EIO, "no answer from %s", address);
+    *number = found > 0 ? (uint64_t)found : 0;
+    return BASE_OK;
+}

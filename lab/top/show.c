@@ -42,6 +42,8 @@ static const char *state_of(const struct lab_top_node *n)
 {
     if (is_gone(n))
         return n->seen;
+    if (strcmp(n->seen, "banned") == 0 || (!answers(n) && strcmp(n->seen, "unproven") == 0))
+        return n->seen;
     if (!answers(n))
         return n->address[0] ? "no answer" : "no page";
     if (strcmp(n->condition, "fine") != 0 && strcmp(n->condition, "finished") != 0 &&
@@ -269,6 +271,15 @@ static void put_row(struct page *page, const struct lab_top_node *node)
     put_cells(page, is_gone(node) ? "2" : is_bad(node) ? "33" : "0", cells);
 }
 
+static void put_adopted(struct page *page, const struct lab_top_node *node)
+{
+    char line[LIMIT_NODE_NAME_BYTES + sizeof node->adopted + 2];
+    if (!node->adopted[0])
+        return;
+    snprintf(line, sizeof line, "%s %s", node->name, node->adopted);
+    put_line(page, "2", line);
+}
+
 static void put_summary(struct page *page, const struct lab_top_table *table)
 {
     char line[256];
@@ -306,6 +317,8 @@ static void write_page(struct page *page, const struct lab_top_table *table, con
     put_head(page, table);
     for (size_t i = view->first < table->count ? view->first : 0; i < table->count; i++)
         put_row(page, rows[i]);
+    for (size_t i = 0; i < table->count; i++)
+        put_adopted(page, rows[i]);
 }
 
 char *lab_top_text(const struct lab_top_table *table, const struct lab_top_view *view)

@@ -67,6 +67,7 @@ static void take_self(struct lab_top_node *node, const json_t *root, uint64_t no
     copy(node->name, sizeof node->name, text_of(root, "name"));
     copy(node->condition, sizeof node->condition, text_of(root, "condition"));
     copy(node->state, sizeof node->state, text_of(root, "state"));
+    copy(node->adopted, sizeof node->adopted, text_of(json_object_get(root, "adopted"), "text"));
     node->step = count_of(root, "step");
     node->steps = count_of(root, "steps");
     node->round = count_of(root, "round");
@@ -129,7 +130,8 @@ static enum base_error take_member(struct lab_top_table *table, const json_t *me
     copy(node->name, sizeof node->name, text_of(member, "name"));
     if (node->answered_ns == 0 || !node->address[0]) // an address that has answered is kept
         copy(node->address, sizeof node->address, address);
-    copy(node->seen, sizeof node->seen, text_of(member, "state"));
+    copy(node->seen, sizeof node->seen,
+         isnan(number_of(member, "banned_s")) ? text_of(member, "state") : "banned");
     node->seen_ns = now_ns;
     node->seen_step = count_of(member, "step");
     node->seen_rate = number_of(member, "steps_per_s");

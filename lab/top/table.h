@@ -35,12 +35,13 @@ struct lab_top_node {
     uint64_t answered_ns; // time of its latest answer; 0: never
     bool silent;          // it did not answer the latest request
     char condition[24], state[24];
-    uint64_t step, steps, round;              // steps: 0: no end
+    char adopted[200];           // of the latest model of others that it took: a sentence; "": none
+    uint64_t step, steps, round; // steps: 0: no end
     double rate, loss, score, sent, received; // NAN: not known; score: accuracy, or R2
     bool regression;
     uint64_t neighbours, linked;
     // From the latest report of another node.
-    char seen[16]; // "alive", "suspect", "dead", "left"; "": not reported
+    char seen[16]; // "alive", "suspect", "dead", "left", "unproven", "banned"; "": not reported
     uint64_t seen_ns, seen_step;
     double seen_rate;
     char path[LIMIT_NODE_NAME_BYTES +

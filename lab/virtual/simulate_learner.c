@@ -1,5 +1,6 @@
 // The counterpart of node/learn/learner.c in the daemon: local steps, outer momentum, evaluation.
 #include "lab/virtual/simulate_private.h"
+#include "node/learn/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,12 +146,13 @@ static void adopt(void *owner, size_t host, enum gossip_learner_change change, u
 }
 
 // An attacker takes any model: its own is a lie.
-static bool accepts(void *owner, size_t host, const float *model, enum gossip_learner_offer offer)
+static struct gossip_learner_verdict judge(void *owner, size_t host, const float *model,
+                                           enum gossip_learner_offer offer)
 {
     struct simulation *s = owner;
     struct sim_trainer *p = &s->sim_trainers[host];
     simulate_trainer_finish(p);
-    return p->attack || node_built_in_accepts(&p->trainee, model, offer);
+    return p->attack ? node_verdict_none() : node_built_in_judge(&p->trainee, model, offer);
 }
 
 static void alone(void *owner, size_t host)
@@ -265,7 +267,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
                                                   .steps = steps,
                                                   .boundary = boundary,
                                                   .adopt = adopt,
-                                                  .accepts = accepts,
+                                                  .judge = judge,
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},

@@ -531,4 +531,8 @@ static const struct node_key keys[] = {
              "left, members, the slowest member. 0: none."),
 };
 
-const struct node_schema node_config_schema = {keys, sizeof keys / sizeof *keys};
+// One line for each key of an earlier version, so that an old file says what to write.
+static const struct node_former former[] = {{"average.clip", "average.robust", "0.1.0"}};
+
+const struct node_schema node_config_schema = {keys, sizeof keys / sizeof *keys, former,
+                                               sizeof former / sizeof *former};

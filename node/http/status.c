@@ -113,6 +113,11 @@ static json_t *mapping_json(const struct node_status *s)
     return row;
 }
 
+static json_t *seconds_of(uint64_t ns)
+{
+    return number(ns > 0 ? (double)ns / (double)NODE_SECOND_NS : (double)NAN);
+}
+
 static json_t *members_json(const struct node_status *s)
 {
     json_t *list = json_array();
@@ -145,10 +150,22 @@ static json_t *members_json(const struct node_status *s)
         json_object_set_new(row, "relays_for_others", json_boolean(r->ways & GOSSIP_WAY_RELAYS));
         json_object_set_new(row, "relays", relays_json(s, m));
         json_object_set_new(row, "neighbour", json_boolean(m->neighbour));
+        json_object_set_new(row, "banned_s", seconds_of(m->banned_ns));
         json_object_set_new(row, "quiet_s", number((double)m->quiet_ns / (double)NODE_SECOND_NS));
         json_array_append_new(list, row);
     }
     return list;
+}
+
+// The operator's list of removed members.
+static json_t *removed_json(const struct node_status *s)
+{
+    if (!s->removed)
+        return json_null();
+    json_t *row = json_object();
+    json_object_set_new(row, "number", count(s->removed->number));
+    json_object_set_new(row, "count", count(s->removed->count));
+    return row;
 }
 
 static json_t *entries_json(const struct node_status *s)
@@ -310,6 +327,62 @@ static void set_glance(json_t *root, const struct node_status *s)
                         s->progress.disk_free == UINT64_MAX ? json_null() : count(s->progress.disk_free));
 }
 
+// "": nobody that is a member now.
+static const char *member_name(const struct node_status *s, const struct gossip_id *id)
+{
+    const struct node_status_member *m = node_status_member_of(s, id);
+    return m ? m->record->name : "";
+}
+
+static void tell_adopted(const struct node_status *s, char *text, size_t bytes)
+{
+    static const char *const why[] = {[NODE_ADOPTED_NONE] = "",
+                                      [NODE_ADOPTED_NEW] = "this node began while others trained already",
+                                      [NODE_ADOPTED_BEHIND] = "this node was far behind",
+                                      [NODE_ADOPTED_END] = "the others had finished",
+                                      [NODE_ADOPTED_MERGED] = "average.finish"};
+    const struct node_adopted *a = &s->progress.adopted;
+    const char *name = member_name(s, &a->donor);
+    char id[GOSSIP_ID_HEX], whose[LIMIT_NODE_NAME_BYTES + 60], losses[120] = "";
+    gossip_id_hex(&a->donor, id);
+    if (a->why == NODE_ADOPTED_MERGED)
+        snprintf(whose, sizeof whose, "the mean of the models of %zu nodes", a->nodes);
+    else
+        snprintf(whose, sizeof whose, "the model of %s%.16s", name[0] ? name : "node ", name[0] ? "" : id);
+    if (!isnan(a->other))
+        snprintf(losses, sizeof losses, "; on its own examples the loss was %.4g, that of its own model %.4g",
+                 a->other, a->own);
+    snprintf(text, bytes, "took %s at round %" PRIu64 ": %s%s", whose, a->round, why[a->why], losses);
+}
+
+// The latest model of others that replaced this node's own.
+static json_t *adopted_json(const struct node_status *s)
+{
+    static const char *const why[] = {[NODE_ADOPTED_NONE] = "",
+                                      [NODE_ADOPTED_NEW] = "new",
+                                      [NODE_ADOPTED_BEHIND] = "behind",
+                                      [NODE_ADOPTED_END] = "end",
+                                      [NODE_ADOPTED_MERGED] = "merged"};
+    const struct node_adopted *a = &s->progress.adopted;
+    char text[400];
+    if (a->why == NODE_ADOPTED_NONE)
+        return json_null();
+    json_t *row = json_object();
+    const bool merged = a->why == NODE_ADOPTED_MERGED;
+    tell_adopted(s, text, sizeof text);
+    json_object_set_new(row, "why", json_string(why[a->why]));
+    json_object_set_new(row, "text", json_string(text));
+    json_object_set_new(row, "id", merged ? json_null() : id_text(&a->donor));
+    json_object_set_new(row, "name", merged ? json_null() : json_string(member_name(s, &a->donor)));
+    json_object_set_new(row, "nodes", count(merged ? a->nodes : 1));
+    json_object_set_new(row, "round", count(a->round));
+    json_object_set_new(row, "step", count(a->step));
+    json_object_set_new(row, "loss", number(a->other));
+    json_object_set_new(row, "own_loss", number(a->own));
+    json_object_set_new(row, "loss_of_nothing", number(a->nothing));
+    return row;
+}
+
 static void set_learning(json_t *root, const struct node_progress *p)
 {
     json_object_set_new(root, "state", json_string(p->state));
@@ -399,6 +472,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "directory", json_string(s->directory));
     set_glance(root, s);
     set_learning(root, &s->progress);
+    json_object_set_new(root, "adopted", adopted_json(s));
     json_object_set_new(root, "settings_that_do_not_fit", unfit_json(s));
     json_object_set_new(root, "parameters", count(s->parameters));
     json_object_set_new(root, "weight", number(s->weight > 0 ? s->weight : (double)NAN));
@@ -417,6 +491,7 @@ char *node_status_json(const struct node_status *s)
     json_object_set_new(root, "uptime_s", number(node_clock_seconds(s->started_ns, s->now_ns)));
     json_object_set_new(root, "membership", membership_json(s));
     json_object_set_new(root, "members", members_json(s));
+    json_object_set_new(root, "removed", removed_json(s));
     json_object_set_new(root, "peers", entries_json(s));
     json_object_set_new(root, "missing_links", missing_json(s));
     json_object_set_new(root, "reach", json_string(s->reach));

@@ -26,6 +26,7 @@ struct node_status_member {
     const char *via; // name of the member over which the link goes; NULL: it is direct, or there is none
     bool mapped;     // it is direct, and came over the port that this node's router forwards
     struct node_path path; // of a direct link; zeros: not known
+    uint64_t banned_ns;    // for how long it is not let in; 0: it is
     uint64_t quiet_ns;     // of a neighbour: node_meets_quiet_ns
     uint64_t round, step;  // last reported; 0: never
     double steps_per_s;    // NAN: not known
@@ -63,6 +64,7 @@ struct node_status {
     double relay;                    // node.relay
     char outside[NODE_ADDRESS_TEXT]; // where others see this node, if not at an address of its own; ""
     struct node_cluster_mapping mapping;
+    const struct gossip_removed *removed;     // the operator's list; NULL: this node has no operator
     const struct node_status_member *members; // this node first
     size_t n_members;
     struct gossip_membership_totals membership;

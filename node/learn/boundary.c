@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/plural.h"
 #include "node/learn/private.h"
+#include "node/learn/verdict.h"
 #include "node/queue/clock.h"
 #include <math.h>
 #include <stdio.h>
@@ -135,6 +136,7 @@ void node_learner_tell(struct node_learner *l, const char *state, bool always)
         .late_rounds = l->late_rounds,
         .late_exchanges = l->late_rounds > 0 ? l->totals.exchanges - l->exchanges_before : 0,
         .adopted_step = l->adopted_step,
+        .adopted = l->adopted,
         .usual_consensus = l->own_rounds >= CONSENSUS_ROUNDS ? l->usual_consensus : (double)NAN,
         .loss = l->loss,
         .accuracy = l->accuracy,
@@ -241,17 +243,33 @@ static bool is_comparable(const struct node_learner *l, const struct node_round 
 static void judge(struct node_learner *l, const struct node_round *round, const float *model)
 {
     const bool donors = round->kind == NODE_ROUND_FETCH;
-    struct node_message *verdict = node_message_new(NODE_MESSAGE_VERDICT);
-    verdict->as.accepts = !is_comparable(l, round) ||
-                          l->learner.accepts(l->learner.owner, 0, model,
-                                             donors ? GOSSIP_LEARNER_DONORS : GOSSIP_LEARNER_MERGED);
-    if (!verdict->as.accepts)
+    struct node_message *message = node_message_new(NODE_MESSAGE_VERDICT);
+    l->verdict = node_verdict_none();
+    if (is_comparable(l, round))
+        l->verdict = l->learner.judge(l->learner.owner, 0, model,
+                                      donors ? GOSSIP_LEARNER_DONORS : GOSSIP_LEARNER_MERGED);
+    message->as.accepts = l->verdict.accepts;
+    if (!l->verdict.accepts)
         base_log(BASE_LOG_WARN, donors ? "refused_model" : "merge",
                  "%s is refused: on this node's own examples its loss is %.4g, that of this node's model "
                  "%.4g, that of a model that knows nothing %.4g",
-                 donors ? "a donor's model" : "the merged model", l->options.trainee->probe.other,
-                 l->options.trainee->probe.own, l->options.trainee->probe.nothing);
-    node_mailbox_deliver(l->options.worker, verdict);
+                 donors ? "a donor's model" : "the merged model", l->verdict.other, l->verdict.own,
+                 l->verdict.nothing);
+    node_mailbox_deliver(l->options.worker, message);
+}
+
+static void tell_adopted(const struct node_learner *l)
+{
+    const struct gossip_learner_verdict *verdict = &l->verdict;
+    if (isnan(verdict->other))
+        base_log(BASE_LOG_INFO, "adopted",
+                 "another node's model, as it came: no losses on this node's own examples say whether it is "
+                 "worse than its own (a program can tell them: `judge`)");
+    else
+        base_log(BASE_LOG_INFO, "adopted",
+                 "another node's model: on this node's own examples its loss is %.4g, that of this node's "
+                 "model %.4g, that of a model that knows nothing %.4g",
+                 verdict->other, verdict->own, verdict->nothing);
 }
 
 // An order may end a fetch, which otherwise lasts until a donor has given its model. An order to take another
@@ -438,6 +456,7 @@ bool node_learner_fetch(struct node_learner *l)
     into->blob = blob;
     node_learner_tell(l, "fetching", true);
     l->offered = false;
+    l->verdict = node_verdict_none();
     if (memory)
         finish_round(l, &round);
     else
@@ -448,11 +467,7 @@ bool node_learner_fetch(struct node_learner *l)
         move(l, kernels, l->vectors.second_moment, into->second_moment);
         move(l, NULL, l->vectors.outer, into->outer);
         take_blob(l, blob);
-        if (!l->learner.accepts)
-            base_log(
-                BASE_LOG_INFO, "adopted",
-                "another node's model, as it came: a program that trains by itself cannot say whether it is "
-                "worse than its own");
+        tell_adopted(l);
     }
     if (round.not_alone)
         gossip_rounds_not_alone(&l->rounds);

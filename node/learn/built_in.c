@@ -1,6 +1,7 @@
 #include "node/learn/built_in.h"
 
 #include "node/learn/momentum.h"
+#include "node/learn/verdict.h"
 #include "node/queue/clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -245,11 +246,11 @@ void node_built_in_adopt(struct node_built_in *b, enum gossip_learner_change cha
     train_trainer_advance(b->trainer, step);
 }
 
-bool node_built_in_accepts(struct node_built_in *b, const float *model, enum gossip_learner_offer offer)
+struct gossip_learner_verdict node_built_in_judge(struct node_built_in *b, const float *model,
+                                                  enum gossip_learner_offer offer)
 {
-    const enum train_offer as = offer == GOSSIP_LEARNER_MERGED ? TRAIN_OFFER_MERGED : TRAIN_OFFER_DONORS;
-    b->probe = train_probe(b->trainer, model, as);
-    return !train_probe_is_worse(&b->probe, as);
+    const struct train_probe probe = train_probe(b->trainer, model, node_verdict_offer(offer));
+    return node_verdict(&probe, offer);
 }
 
 // The vectors, then the cursor.
@@ -313,10 +314,11 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     node_built_in_adopt(owner, change, step);
 }
 
-static bool accepts(void *owner, size_t which, const float *model, enum gossip_learner_offer offer)
+static struct gossip_learner_verdict judge(void *owner, size_t which, const float *model,
+                                           enum gossip_learner_offer offer)
 {
     (void)which;
-    return node_built_in_accepts(owner, model, offer);
+    return node_built_in_judge(owner, model, offer);
 }
 
 static void end(void *owner, size_t which)
@@ -333,6 +335,6 @@ struct gossip_learner node_built_in_learner(struct node_built_in *b)
                                    .steps = steps,
                                    .boundary = boundary,
                                    .adopt = adopt,
-                                   .accepts = accepts,
+                                   .judge = judge,
                                    .end = end};
 }

@@ -7,7 +7,6 @@
 #include "gossip/life/learner.h"
 #include "node/config/config.h"
 #include "node/learn/step_time.h"
-#include "train/probe.h"
 #include "train/trainer.h"
 #include "train/watch.h"
 
@@ -30,7 +29,6 @@ struct node_built_in {
     uint64_t own_steps, own_examples;    // computed since begin(), whatever became of the result
     struct train_watch watch;            // of the losses of these steps
     const struct train_dataset *watched; // the examples to which its bounds belong
-    struct train_probe probe;            // of the latest model that was judged
     uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 
@@ -45,8 +43,8 @@ void node_built_in_steps(struct node_built_in *trainee, uint64_t count, double p
 void node_built_in_boundary(struct node_built_in *trainee, struct gossip_learner_steps *did);
 void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_change change, uint64_t step);
 // struct gossip_learner
-bool node_built_in_accepts(struct node_built_in *trainee, const float *model,
-                           enum gossip_learner_offer offer);
+struct gossip_learner_verdict node_built_in_judge(struct node_built_in *trainee, const float *model,
+                                                  enum gossip_learner_offer offer);
 // The trainer's state beside the vectors (momentum, moments, the place in the data) as bytes, malloc'ed; and
 // back, into the same trainer. Aborts when out of memory.
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);

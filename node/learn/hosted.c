@@ -1,5 +1,6 @@
 #include "node/learn/hosted.h"
 
+#include "node/learn/verdict.h"
 #include "node/queue/condition.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ struct node_hosted {
     struct train_trainer *trainer; // borrowed
     struct gossip_blob *blob;      // likewise
     size_t parameters;
-    bool correction;
+    unsigned way;         // of enum node_hosted_way
     pthread_mutex_t lock; // guards turn, released and ready; the side with the turn owns the rest
     pthread_cond_t passed;
     int ready;
@@ -23,16 +24,18 @@ struct node_hosted {
     uint64_t begun_ns;
     struct node_step_time own;
     struct train_program_watch losses; // the learner thread's
+    const float *offered;              // while JUDGES
+    struct train_probe probe;          // the answer
     struct node_hosted_change change;
-    float *model_before, *correction_before; // [parameters] with `tracks`: as they were given
-    uint32_t *index;                         // these three [capacity] with `tracks`
+    float *model_before, *correction_before; // [parameters] with NODE_HOSTED_TRACKED: as they were given
+    uint32_t *index;                         // these three [capacity], likewise
     float *model_change, *correction_now;
     size_t capacity;
 };
 
 static float *correction_of(const struct node_hosted *h)
 {
-    return h->correction ? train_trainer_correction(h->trainer) : NULL;
+    return h->way & NODE_HOSTED_CORRECTED ? train_trainer_correction(h->trainer) : NULL;
 }
 
 // With the lock. The descriptor is readable while it is not the node's turn.
@@ -200,6 +203,22 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     train_trainer_advance(h->trainer, step);
 }
 
+static struct gossip_learner_verdict judge(void *owner, size_t which, const float *model,
+                                           enum gossip_learner_offer offer)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    pthread_mutex_lock(&h->lock);
+    h->offered = model;
+    pass(h, NODE_HOSTED_JUDGES);
+    while (h->turn == NODE_HOSTED_JUDGES)
+        pthread_cond_wait(&h->passed, &h->lock);
+    h->offered = NULL;
+    const struct train_probe probe = h->probe;
+    pthread_mutex_unlock(&h->lock);
+    return node_verdict(&probe, offer);
+}
+
 static void end(void *owner, size_t which)
 {
     (void)owner, (void)which;
@@ -218,6 +237,7 @@ struct gossip_learner node_hosted_learner(struct node_hosted *hosted)
                                    .steps = steps,
                                    .boundary = boundary,
                                    .adopt = adopt,
+                                   .judge = hosted->way & NODE_HOSTED_JUDGED ? judge : NULL,
                                    .end = end};
 }
 
@@ -236,6 +256,21 @@ enum node_hosted_turn node_hosted_wait(struct node_hosted *h, uint64_t deadline_
     enum node_hosted_turn turn = h->turn;
     pthread_mutex_unlock(&h->lock);
     return turn;
+}
+
+const float *node_hosted_offered(const struct node_hosted *hosted)
+{
+    BASE_ASSERT(hosted->offered);
+    return hosted->offered;
+}
+
+void node_hosted_judge(struct node_hosted *h, const struct train_probe *probe)
+{
+    pthread_mutex_lock(&h->lock);
+    BASE_ASSERT(h->turn == NODE_HOSTED_JUDGES);
+    h->probe = *probe;
+    pass(h, NODE_HOSTED_NODE);
+    pthread_mutex_unlock(&h->lock);
 }
 
 uint64_t node_hosted_steps(const struct node_hosted *hosted)
@@ -319,8 +354,8 @@ static bool make_lists(struct node_hosted *h)
     return h->model_before && h->correction_before && h->index && h->model_change && h->correction_now;
 }
 
-enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
-                                   bool tracks, struct node_hosted **out)
+enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, unsigned way,
+                                   struct node_hosted **out)
 {
     struct node_hosted *h = calloc(1, sizeof *h);
     if (!h)
@@ -328,11 +363,11 @@ enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_
     h->trainer = trainer;
     h->blob = blob;
     h->parameters = train_model_parameters(train_trainer_of(trainer));
-    h->correction = correction;
+    h->way = way;
     h->pace = h->weight = 1;
     node_condition_init(&h->lock, &h->passed);
     h->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->ready < 0 || (tracks && !make_lists(h))) {
+    if (h->ready < 0 || (way & NODE_HOSTED_TRACKED && !make_lists(h))) {
         enum base_error error = h->ready < 0 ? BASE_EIO : BASE_ENOMEM;
         node_hosted_destroy(h);
         return error;

@@ -5,20 +5,28 @@
 //   NODE ---------> PROGRAM ------------------> NODE      ... until OVER
 //
 // While it is the program's turn, the learner thread waits in `boundary` and touches no vector; in the node's
-// turn the program touches none. The learner thread calls the table; the functions below are called by the
-// program, one thread at a time, except release and over, which any thread may call. Memory: with `tracks`
-// two vectors of d floats, and lists of what changed.
+// turn the program touches none. Where the program can judge (NODE_HOSTED_JUDGED), a model of others is a
+// question in the node's turn, JUDGES, which the program answers (node_hosted_judge); meanwhile the vectors
+// stay as they are, and the program may read them. The learner thread calls the table; the functions below
+// are called by the program, one thread at a time, except release and over, which any thread may call.
+// Memory: with NODE_HOSTED_TRACKED two vectors of d floats, and lists of what changed.
 #ifndef NODE_LEARN_HOSTED_H
 #define NODE_LEARN_HOSTED_H
 
 #include "gossip/blob.h"
 #include "gossip/life/learner.h"
 #include "node/learn/step_time.h"
+#include "train/probe.h"
 #include "train/trainer.h"
 #include "train/watch.h"
 #include <pthread.h>
 
-enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER };
+enum node_hosted_turn { NODE_HOSTED_NODE, NODE_HOSTED_JUDGES, NODE_HOSTED_PROGRAM, NODE_HOSTED_OVER };
+enum node_hosted_way {          // several may be set
+    NODE_HOSTED_CORRECTED = 1u, // steps are to be corrected
+    NODE_HOSTED_TRACKED = 2u,   // changes are reported entry by entry
+    NODE_HOSTED_JUDGED = 4u,    // the program judges the models of others
+};
 
 #define NODE_HOSTED_DENSE_PART 4u // more than d/4 changed entries are reported as a dense change
 
@@ -35,10 +43,9 @@ struct node_hosted_change {  // since the program gave its vectors; valid until 
 struct node_hosted;
 
 // The trainer holds the vectors (train_trainer_hold). Trainer and blob are borrowed; the blob belongs to the
-// side that has the turn. `correction`: steps are to be corrected. `tracks`: changes are reported entry by
-// entry. BASE_ENOMEM, BASE_EIO (no descriptor).
-enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, bool correction,
-                                   bool tracks, struct node_hosted **hosted) BASE_CHECK;
+// side that has the turn. `way`: of enum node_hosted_way. BASE_ENOMEM, BASE_EIO (no descriptor).
+enum base_error node_hosted_create(struct train_trainer *trainer, struct gossip_blob *blob, unsigned way,
+                                   struct node_hosted **hosted) BASE_CHECK;
 void node_hosted_destroy(struct node_hosted *hosted); // the learner thread has ended
 struct gossip_learner node_hosted_learner(struct node_hosted *hosted);
 // Of the losses that the program gives; the learner thread's. The node only says what it shows: an earlier
@@ -50,6 +57,9 @@ int node_hosted_descriptor(const struct node_hosted *hosted);
 // Waits while it is the node's turn, until `deadline_ns` (CLOCK_MONOTONIC; 0: don't wait, UINT64_MAX: for
 // ever), and returns whose turn it is.
 enum node_hosted_turn node_hosted_wait(struct node_hosted *hosted, uint64_t deadline_ns);
+// While JUDGES: the model in question, [parameters]; and the answer, which may be of unknown losses.
+const float *node_hosted_offered(const struct node_hosted *hosted);
+void node_hosted_judge(struct node_hosted *hosted, const struct train_probe *probe);
 // In the program's turn: what it is to do, and what has changed.
 uint64_t node_hosted_steps(const struct node_hosted *hosted);      // local steps of this round
 uint64_t node_hosted_steps_done(const struct node_hosted *hosted); // before it, in all

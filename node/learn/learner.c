@@ -204,14 +204,37 @@ static void tell_replaced(const struct node_learner *l, const char *event, const
                    : "");
 }
 
+static enum node_adoption why_fetched(const struct node_learner *l)
+{
+    if (l->rounds.orders.end >= GOSSIP_ORDER_ALONE)
+        return NODE_ADOPTED_END;
+    return gossip_rounds_complete(&l->rounds) && l->rounds.step > 0 ? NODE_ADOPTED_BEHIND : NODE_ADOPTED_NEW;
+}
+
+static void note_adopted(struct node_learner *l, enum node_adoption why)
+{
+    l->adopted = (struct node_adopted){.why = why,
+                                       .donor = l->donor,
+                                       .nodes = l->merged_nodes,
+                                       .round = l->rounds.round,
+                                       .step = l->rounds.step,
+                                       .own = l->verdict.own,
+                                       .other = l->verdict.other,
+                                       .nothing = l->verdict.nothing};
+}
+
 // A node that has trained, or was resumed, has a model of its own to compare with. Where no round is
 // measured, that may take so long that the node would be far behind again.
 static void fetch(struct node_learner *l)
 {
     struct train_score own = {NAN, NAN, NAN};
+    const enum node_adoption why = why_fetched(l);
     if (l->options.config->train.eval_rounds > 0 && gossip_rounds_complete(&l->rounds) && l->rounds.step > 0)
         own = evaluate(l);
-    if (node_learner_fetch(l) && !isnan(own.accuracy))
+    const bool taken = node_learner_fetch(l);
+    if (taken)
+        note_adopted(l, why);
+    if (taken && !isnan(own.accuracy))
         tell_replaced(l, "adopted", "adopted", own, evaluate(l));
 }
 
@@ -219,6 +242,8 @@ static void merge(struct node_learner *l, bool gives)
 {
     float *model = NULL;
     l->merged = node_learner_merge(l, gives, &model);
+    if (l->merged)
+        note_adopted(l, NODE_ADOPTED_MERGED);
     if (l->merged)
         l->own = evaluate(l);
     node_learner_put(l, model);

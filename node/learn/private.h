@@ -32,16 +32,18 @@ struct node_learner {
     bool merged;                         // the model is that of all nodes
     bool merge_refused;                  // it is this node's own: that of all nodes was worse
     size_t merged_nodes;
-    struct gossip_id donor;            // of the latest model that was fetched
-    struct train_score own;            // then: of this node's own final model; NAN: not measured
-    struct node_distance distance;     // of the models, over the latest exchanges
-    struct train_spread *spreads;      // for the scaling, from the loop; NULL: not here yet
-    struct node_shards *shards;        // NULL: nothing is ever taken over
-    struct node_message *weight;       // the latest of its kind that is not carried out yet, or NULL
-    bool round_is_over;                // its row is to be written
-    bool offered;                      // others may take the model during the steps
-    enum gossip_learner_result result; // of the latest steps
-    uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
+    struct gossip_id donor; // of the latest model that was fetched
+    struct node_adopted adopted;
+    struct gossip_learner_verdict verdict; // about the latest model that was offered
+    struct train_score own;                // then: of this node's own final model; NAN: not measured
+    struct node_distance distance;         // of the models, over the latest exchanges
+    struct train_spread *spreads;          // for the scaling, from the loop; NULL: not here yet
+    struct node_shards *shards;            // NULL: nothing is ever taken over
+    struct node_message *weight;           // the latest of its kind that is not carried out yet, or NULL
+    bool round_is_over;                    // its row is to be written
+    bool offered;                          // others may take the model during the steps
+    enum gossip_learner_result result;     // of the latest steps
+    uint64_t own_rounds, last_round;       // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
     bool told_finished, told_diverged; // told_diverged: of a program's losses, until they recover

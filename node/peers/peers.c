@@ -355,6 +355,11 @@ size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing 
     return gossip_links_missing(peers->rules, node_clock_ns(), missing, capacity);
 }
 
+uint64_t node_peers_banned_ns(const struct node_peers *peers, const struct gossip_id *peer)
+{
+    return gossip_links_banned_ns(peers->rules, node_clock_ns(), peer);
+}
+
 struct node_peers_counters node_peers_counters(const struct node_peers *peers)
 {
     struct gossip_links_totals totals;

@@ -137,6 +137,7 @@ bool node_peers_entry_is_at(const struct node_peers *peers, size_t entry,
 const char *node_peers_entry_text(const struct node_peers *peers, size_t entry); // as configured
 // Wanted links that have been missing for long; returns how many, and writes the first `capacity`.
 size_t node_peers_missing(const struct node_peers *peers, struct gossip_missing *missing, size_t capacity);
+uint64_t node_peers_banned_ns(const struct node_peers *peers, const struct gossip_id *peer); // 0: it is not
 struct node_peers_counters node_peers_counters(const struct node_peers *peers);
 // On all links to this peer so far.
 struct node_link_traffic node_peers_traffic(const struct node_peers *peers, const struct gossip_id *peer);

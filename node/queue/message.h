@@ -58,6 +58,21 @@ enum node_message_kind {
                              // scaling yet
 };
 
+enum node_adoption {
+    NODE_ADOPTED_NONE,   // the model is this node's own
+    NODE_ADOPTED_NEW,    // it began while others trained already
+    NODE_ADOPTED_BEHIND, // it was far behind the others
+    NODE_ADOPTED_END,    // the others had finished
+    NODE_ADOPTED_MERGED, // the mean of all final models (average.finish)
+};
+struct node_adopted { // the latest model of others that replaced this node's own
+    enum node_adoption why;
+    struct gossip_id donor; // unless it is merged
+    size_t nodes;           // whose models are in a merged one
+    uint64_t round, step;
+    double own, other, nothing; // struct gossip_learner_verdict
+};
+
 #define NODE_NOT_COUNTED UINT64_MAX
 struct node_progress {
     uint64_t round, step;  // the cluster's, which this node has reached, by itself or with another's model
@@ -68,9 +83,10 @@ struct node_progress {
     uint64_t late_missed;  // rounds of the last quarter of the training that it has not made
     uint64_t late_rounds, late_exchanges; // those that it has made, and their exchanges
     uint64_t adopted_step;                // of the latest model of another node that it took; 0: none
-    double usual_consensus;               // the usual one of this process; NAN: too few rounds
-    bool stands;                          // at the round of its stop
-    uint64_t least_stop;                  // the first boundary at which it can stop
+    struct node_adopted adopted;
+    double usual_consensus; // the usual one of this process; NAN: too few rounds
+    bool stands;            // at the round of its stop
+    uint64_t least_stop;    // the first boundary at which it can stop
     double loss, accuracy,
         consensus; // NAN: not measured; accuracy is the latest measured; R2 of a regression
     double apart;  // the distance at which the models stay apart, for people; 0: they do not

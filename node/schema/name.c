@@ -66,10 +66,19 @@ static size_t far_from(const char *wanted)
     return least_of(third > 2 ? third + 1 : 3, length);
 }
 
+static const struct node_former *former_of(const struct node_schema *schema, const char *name)
+{
+    for (size_t i = 0; i < schema->n_former; i++)
+        if (strcmp(schema->former[i].name, name) == 0)
+            return &schema->former[i];
+    return NULL;
+}
+
 enum base_error node_schema_unknown(const struct node_schema *schema, const char *origin, const char *name,
                                     struct base_reason *why)
 {
     char found[SCHEMA_FOUND_BYTES];
+    const struct node_former *former = former_of(schema, name);
     struct nearest nearest = {.distance = far_from(name)};
     bool long_name = strlen(name) >= SCHEMA_NAME_BYTES;
     for (size_t i = 0; i < schema->count && !long_name; i++) {
@@ -79,6 +88,9 @@ enum base_error node_schema_unknown(const struct node_schema *schema, const char
         consider(&nearest, name, key, strlen(key));
     }
     node_schema_found(name, strlen(name), found);
+    if (former)
+        return base_fail(why, BASE_EINVAL, "%s: found the key %s, which %s has replaced since version %s",
+                         origin, found, former->now, former->since);
     if (nearest.name[0])
         return base_fail(why, BASE_EINVAL, "%s: found the unknown key %s, did you mean %s?", origin, found,
                          nearest.name);

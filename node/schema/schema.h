@@ -54,9 +54,14 @@ struct node_key {
     enum node_key_share share;
     bool (*counts)(const void *config); // whether it is shared or told in this configuration; NULL: always
 };
+struct node_former {                // a key of earlier versions
+    const char *name, *now, *since; // what has replaced it, and in which version
+};
 struct node_schema {
     const struct node_key *keys;
     size_t count;
+    const struct node_former *former; // for the message of node_schema_unknown; NULL: none
+    size_t n_former;
 };
 
 // Sets every field of *config (memory of the right struct, zeroed) to its default.

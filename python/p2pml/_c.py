@@ -17,10 +17,13 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("shape", POINTER(c_size_t)), ("dims", c_size_t)]
 
 
+LOSSES = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_float), POINTER(c_double), c_int)
+
+
 class Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("config_file", c_char_p), ("config_text", c_char_p), ("settings", POINTER(c_char_p)),
                 ("tensors", POINTER(Tensor)), ("n_tensors", c_size_t), ("resume", c_int), ("changes", c_int),
-                ("examples", c_uint64)]
+                ("examples", c_uint64), ("judge", LOSSES), ("judge_context", c_void_p)]
 
 
 class Round(ctypes.Structure):

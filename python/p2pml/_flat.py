@@ -5,9 +5,10 @@ keep an fp32 master in the vector, and are copied only at a boundary."""
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import warnings
-from typing import Any, List, Tuple
+from typing import Any, Iterator, List, Tuple
 
 import torch
 
@@ -129,6 +130,20 @@ class Parameters:
             if direct and p.data_ptr() != view.data_ptr():
                 view.copy_(p.detach())
                 p.data = view
+
+    # -- another model
+
+    @contextlib.contextmanager
+    def replaced(self, vector: torch.Tensor) -> Iterator[None]:
+        """Meanwhile the parameters are those of ``vector``."""
+        before = [p.data for p in self.params]
+        try:
+            for p, part in zip(self.params, parts(vector[:self._count], self.params)):
+                p.data = part.to(device=p.device, dtype=p.dtype)
+            yield
+        finally:
+            for p, data in zip(self.params, before):
+                p.data = data
 
     # -- a boundary
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -30,16 +30,19 @@ from .node import RESTORED, TAKEN, Node, Round
 
 
 def attach(node: Node, params: Any, every: Optional[int] = None, *, state: Any = None, steps: Optional[int] = None,
-           examples: Optional[int] = None, timeout: Optional[float] = None) -> Tuple[Any, ...]:
+           examples: Optional[int] = None, judge: Optional[Callable[[Any], Any]] = None,
+           timeout: Optional[float] = None) -> Tuple[Any, ...]:
     """Joins ``node``'s cluster. Returns an :class:`Attachment` and the cluster's parameters; continue with these. After every ``every``
     calls of ``step`` the node exchanges with a neighbour (None: as for PyTorch). ``state``: the optimiser's state. If it is given, its second moment is shared,
     all of it is part of the node's checkpoints, and the third result is the state to continue with. Otherwise each node keeps its own
     optimiser state, and the program restores it. ``steps``: training ends for all at this step of the cluster; loop
     ``while not together.done``. ``examples``: how many this node trains on, where every node has examples of its own: the program multiplies
-    its gradients (or its loss) by ``together.weight``, so that every example counts alike. ``timeout``: seconds to wait for the cluster."""
+    its gradients (or its loss) by ``together.weight``, so that every example counts alike. ``judge``: a function of the parameters
+    that returns their mean loss on some examples of this node's own, always the same ones, or better the loss of each: a model of others that is
+    clearly worse than this node's is refused. None: any model is taken. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
-    together = Attachment(node, params, every, state, steps, errors.examples(examples))
+    together = Attachment(node, params, every, state, steps, errors.examples(examples), judge)
     started = together.start(state, timeout)
     return (together, *started) if state is not None else (together, started)
 
@@ -93,7 +96,7 @@ class Attachment(Reports):
     """The first result of :func:`attach`. Call ``step`` after every update; ``close`` (or the end of the program) leaves the cluster."""
 
     def __init__(self, node: Node, params: Any, every: Optional[int], state: Any = None, steps: Optional[int] = None,
-                 examples: int = 0):
+                 examples: int = 0, judge: Optional[Callable[[Any], Any]] = None):
         self.node, self.closed, self._total, self._alone = node, False, steps or 0, 0
         leaves, tree = jax.tree_util.tree_flatten_with_path(params)
         self._tree: Any = tree
@@ -107,6 +110,7 @@ class Attachment(Reports):
         if self._with_state:
             self._adam(state)
         node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], examples=examples,
+                  judge=judge and (lambda flat: judge(self._tree_of(flat, True))),
                   **_defaults.settings(node, sum(math.prod(shape) for shape, _ in self._shapes), every, self._with_state, self._total))
         self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]

@@ -19,7 +19,7 @@ import time
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _c, errors
+from . import _c, _judge, errors
 from ._beside import Beside
 
 logger = logging.getLogger("p2pml")
@@ -153,6 +153,7 @@ class Node(Beside):
         self._closed = False
         self._parting: Callable[[], Optional[Callable[[], None]]] = lambda: None
         self._page: Optional[str] = None
+        self._judge: Optional[_judge.Judge] = None
 
     # -- opening
 
@@ -162,9 +163,11 @@ class Node(Beside):
         return self._config is not None
 
     def open(self, tensors: Iterable[Tuple[str, Sequence[int]]], *, changes: bool = False, examples: int = 0,
-             **settings: Any) -> "Node":
+             judge: Union[Callable[[Any], Any], _judge.Judge, None] = None, **settings: Any) -> "Node":
         """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
-        ``examples``: how many this program has; it multiplies its gradients by :attr:`Round.weight`. ``settings``: keys with ``__`` for the dot;
+        ``examples``: how many this program has; it multiplies its gradients by :attr:`Round.weight`. ``judge``: a function
+        of a model (a flat numpy array) that returns its loss on examples of this program's own, or better the loss of each, always the same
+        ones: before a model of others replaces this one, it is measured, and refused if it is clearly worse. ``settings``: keys with ``__`` for the dot;
         those given to :func:`join` override them."""
         self._check_open(False)
         merged = {key.replace("__", "."): value for key, value in settings.items()}
@@ -177,6 +180,12 @@ class Node(Beside):
         options = _c.Options(ctypes.sizeof(_c.Options), self._config.encode() if self._config else None, None,
                              (ctypes.c_char_p * (len(texts) + 1))(*texts, None), table, len(tensors), int(self._resume and self._has_checkpoint(merged.get("node.dir"))),
                              int(changes), examples)
+        if judge is not None and not callable(judge) and not isinstance(judge, _judge.Judge):
+            raise errors.ConfigurationError(f"judge: found {judge!r}, expected a function of a model that returns its loss")
+        parameters = sum(math.prod(shape) for _, shape in tensors)
+        if judge is not None:
+            self._judge = judge if isinstance(judge, _judge.Judge) else _judge.of_vector(judge, parameters)
+            options.judge = self._judge.function
         reason = ctypes.create_string_buffer(600)
         pointer = _c.library().open(ctypes.byref(options), reason, len(reason))
         if not pointer:
@@ -184,7 +193,7 @@ class Node(Beside):
         self._handle = _Handle(pointer)
         self._into = _c.Round()  # one for all rounds
         self.tensors = tensors
-        self.parameters = sum(math.prod(shape) for _, shape in tensors)
+        self.parameters = parameters
         return self
 
     def _has_checkpoint(self, folder: Optional[str]) -> bool:
@@ -310,6 +319,7 @@ class Node(Beside):
         into = self._into
         code = call(self._pointer(), _AT_ONCE_MS if timeout is None else 0, into)
         if code == _c.AGAIN:
+            self._check_judge()
             code = self._wait(call, into, what, timeout)
         self._check(code)
         changes = None if into.dense else self._changes(into)
@@ -321,6 +331,7 @@ class Node(Beside):
             code: int = call(self._pointer(), 0, into)
             if code != _c.AGAIN:
                 return code
+            self._check_judge()
             waited = time.monotonic() - began
             if timeout is not None and waited >= timeout:
                 raise TimeoutError(f"{what} takes longer than {timeout} s; it continues, and the call can be repeated")
@@ -329,6 +340,10 @@ class Node(Beside):
                 logger.warning("waiting for %s for %.0f s", what, waited)
             self.meanwhile()
             poll.poll(1000 if timeout is None else max(1, int(min(1.0, timeout - waited) * 1000)))
+
+    def _check_judge(self) -> None:
+        if self._judge is not None:
+            self._judge.check()
 
     def _poll(self) -> "select.poll":
         poll = select.poll()
@@ -438,6 +453,7 @@ class Node(Beside):
             code = _c.library().leave(self._pointer(), 0)
             if code != _c.AGAIN:
                 break
+            self._check_judge()
             if timeout is not None and time.monotonic() - began > timeout:
                 raise TimeoutError(f"the node has not left within {timeout} s")
             self._poll().poll(100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import warnings
 import weakref
@@ -10,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 
-from . import _defaults, errors, torchrun
+from . import _defaults, _judge, errors, torchrun
 from ._adam import SecondMoments, is_adam
 from ._beside import Reports
 from ._flat import Named, Parameters, order
@@ -29,7 +30,8 @@ _HOOKS = (2, 3)  # since this version of torch a compiled model leaves the hooks
 
 def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: Optional[int] = None, *,
            scheduler: Any = None, steps: Optional[int] = None, share_second_moment: bool = True, buffers: str = "own",
-           state: Optional[Dict[str, Any]] = None, examples: Optional[int] = None, timeout: Optional[float] = None, group: Any = None,
+           state: Optional[Dict[str, Any]] = None, examples: Optional[int] = None,
+           judge: Optional[Callable[[torch.nn.Module], Any]] = None, timeout: Optional[float] = None, group: Any = None,
            patience: float = torchrun.PATIENCE) -> "Attachment":
     """Joins ``node``'s cluster with ``model``; on return the parameters are the cluster's. From then on every ``optimizer.step()``
     is a local step, and after each ``every`` of them the node exchanges with a neighbour. None: after each step, of a model with over
@@ -42,7 +44,10 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     floating point are averaged with the parameters, the same on all nodes. ``state``: a ``state_dict`` of an attachment of this model;
     training continues from it, with its edges, and ignores the checkpoints in the node's directory. ``examples``: how many this node trains on (all
     processes of a host together), where every node has examples of its own: before each step its gradients are multiplied by that number
-    over the mean of all nodes, so that every example counts alike; None: every node counts alike. ``timeout``: seconds to wait for the
+    over the mean of all nodes, so that every example counts alike; None: every node counts alike. ``judge``: a function of the model that
+    returns its mean loss on some examples of this node's own, always the same ones, or better (``reduction="none"``) the loss of each: a model of
+    others that is clearly worse than this node's is refused. It is called within attach, an exchange or close, without gradients, in
+    evaluation mode (batch norm with the statistics of the batch), while the parameters are those in question. None: any model is taken. ``timeout``: seconds to wait for the
     cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""
     if not isinstance(node, Node):
@@ -56,6 +61,8 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     if buffers not in ("own", "average"):
         raise errors.ConfigurationError(f"buffers: found {buffers!r}, expected 'own' or 'average'")
     count = errors.examples(examples)
+    if judge is not None and not callable(judge):
+        raise errors.ConfigurationError(f"judge: found {judge!r}, expected a function of the model that returns its loss")
     every = None if every is None else errors.whole(every, "every")
     if scheduler is not None:
         check_scheduler(scheduler, optimizer)
@@ -66,7 +73,7 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     try:
         if state is not None:
             _restore(host, state, attachment.tensors)
-        attachment.start(every, steps, share_second_moment, count, timeout)
+        attachment.start(every, steps, share_second_moment, count, judge, timeout)
     except TimeoutError:
         attachment.abandon()
         raise TimeoutError(f"the other nodes were not ready within {timeout} s; the node is closed: join again to wait longer") from None
@@ -144,14 +151,14 @@ class Attachment(Reports):
         self._alone = 0            # steps after the node's end
         self._losses = []
 
-    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, examples: int,
+    def start(self, every: Optional[int], steps: Optional[int], share_second_moment: bool, examples: int, judge: Optional[Callable[[Any], Any]],
               timeout: Optional[float]) -> None:
         shares = share_second_moment and is_adam(self.optimizer)
         self.node._check_open(False)
         self._opens = True
         self._total = errors.whole(steps or 0, "steps")
         parameters = sum(math.prod(shape) for _, shape in self.tensors)
-        self.node.open(self.tensors, examples=examples, **_defaults.settings(self.node, parameters, every, shares, self._total))
+        self.node.open(self.tensors, examples=examples, judge=judge and self._judge(judge, parameters), **_defaults.settings(self.node, parameters, every, shares, self._total))
         self._parameters = Parameters(self._named, self.optimizer, self.node)
         if self._averaged is not None:
             self._averaged.to_vector(self.node)
@@ -164,6 +171,19 @@ class Attachment(Reports):
         self._hook()
         self._take(self.node.start(timeout))
         self.node.before_leave(weakref.WeakMethod(self._part))
+
+    def _judge(self, judge: Callable[[Any], Any], parameters: int) -> _judge.Judge:
+        me = weakref.ref(self)
+
+        def measure(address: int) -> Any:
+            attachment = me()
+            model = attachment and attachment._model()
+            if attachment is None or model is None or attachment._parameters is None:
+                return []
+            vector = torch.frombuffer((ctypes.c_float * parameters).from_address(address), dtype=torch.float32)
+            with attachment._parameters.replaced(vector), _judge.evaluated(model):
+                return judge(model)
+        return _judge.Judge(measure)
 
     # -- the optimiser's steps
 

@@ -60,6 +60,16 @@ def python_with(*modules):
     return None
 
 
+def go_on_with(module, package):
+    """Goes on as a Python that can import ``module``, or ends as skipped. ``package``: of Debian."""
+    python = python_with(module)
+    if not python:
+        print(f"skipped: no Python with the package '{module}' (Debian: {package})")
+        sys.exit(77)
+    if python != sys.executable:
+        os.execv(python, [python, *sys.argv])
+
+
 def failure(reason, evidence):
     """An error with its reason at both ends of the message."""
     return AssertionError(f"{reason}\n{evidence}\n{str(reason).splitlines()[0]}")

@@ -4,14 +4,10 @@ import hashlib
 import os
 import sys
 
-from cluster import ClusterTest, free_ports, python_with, signal, unittest
+from cluster import ClusterTest, free_ports, go_on_with, signal, unittest
 
-PYTHON = python_with("cryptography")
-if __name__ == "__main__" and not PYTHON:
-    print("skipped: no Python with the package 'cryptography' (Debian: python3-cryptography)")
-    sys.exit(77)
-if __name__ == "__main__" and PYTHON != sys.executable:
-    os.execv(PYTHON, [PYTHON, *sys.argv])
+if __name__ == "__main__":
+    go_on_with("cryptography", "python3-cryptography")
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 
 import attack  # noqa: E402

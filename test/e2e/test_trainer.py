@@ -81,9 +81,9 @@ class Daemons(unittest.TestCase):
     def trainer(self, node, own, rounds=ENDLESS):
         return self.spawn(f"trainer{node}", [sys.executable, EXAMPLE, self.path(f"socket{node}"), str(rounds), str(own)])
 
-    def connect(self, node=0, tensors=None):
+    def connect(self, node=0, tensors=None, judge=None):
         """A trainer in this process."""
-        trainer = example.Trainer(self.path(f"socket{node}"), tensors or TENSORS)
+        trainer = example.Trainer(self.path(f"socket{node}"), tensors or TENSORS, judge)
         trainer.socket.settimeout(PATIENCE)
         self.addCleanup(trainer.socket.close)
         return trainer
@@ -252,10 +252,44 @@ class Trainers(Daemons):
                 self.assertEqual(found.returncode, 2, found.stderr)
                 self.assertIn("expected unix:PATH", found.stderr)
 
+    def join_late(self, judge):
+        """The trainer of a node that is offered the model of a member."""
+        self.daemon(0)
+        self.trainer(0, 1)
+        self.await_rounds(0, 3)
+        self.daemon(1)
+        return self.connect(1, judge=judge)
+
+    def test_a_trainer_judges_the_model_of_a_member(self):
+        asked = []
+
+        def judge(model):
+            asked.append(model[1])
+            self.assertRaises(TypeError, model.__setitem__, 1, 0.0)
+            return [0.1 if len(asked) == 3 else 2.3] * 20
+        _, _, _, flags = self.join_late(judge).start()
+        self.assertEqual(asked[:2], [0, 0])  # the first weights, and the node's own
+        self.assertEqual(len(asked), 3)
+        self.assertTrue(flags & example.ANOTHER and asked[2] != 0)
+        self.assertIn("its loss is 0.1, that of this node's model 2.3, that of a model that knows nothing 2.3", self.read("daemon1"))
+
+    def test_where_a_trainer_dies_over_a_question_the_model_is_taken_as_it_comes(self):
+        def judge(model):
+            raise BrokenPipeError
+        trainer = self.join_late(judge)
+        self.assertRaises(BrokenPipeError, trainer.start)
+        trainer.socket.close()
+        wait_until(lambda: "adopted another node's model, as it came" in self.read("daemon1"), "the node goes on without the trainer")
+        trainer = self.connect(1)
+        trainer.start()
+        trainer.send(example.JUDGE)
+        with self.assertRaisesRegex(example.Refused, "has asked for no losses"):
+            trainer.check(example.JUDGE, trainer.socket.recv(131072))
+
     def test_a_wrong_message_is_refused_and_changes_nothing(self):
         daemon = self.daemon(0, alone=True)
         for message, words in [(b"", "its kind is not known"), (struct.pack("<I", 99), "its kind is not known"),
-                               (struct.pack("<III", 1, 2, 1), "protocol 2"), (struct.pack("<III", 1, 1, 5), "ends before"),
+                               (struct.pack("<III", 1, 3, 1), "protocol 3"), (struct.pack("<III", 1, 1, 5), "ends before"),
                                (struct.pack("<II", 2, 0), "does not fit its kind"), (struct.pack("<I", 2), "OPEN comes first")]:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
                 s.settimeout(PATIENCE)

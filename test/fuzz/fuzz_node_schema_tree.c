@@ -9,7 +9,7 @@ struct sample {
 static const struct node_key keys[] = {
     {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, .meaning = "What happens."},
 };
-static const struct node_schema events_schema = {keys, 1};
+static const struct node_schema events_schema = {.keys = keys, .count = 1};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -65,6 +65,8 @@ struct wish {
     int resume, changes;
     uint64_t examples;
     const char *more[4]; // settings
+    p2pml_losses judge;
+    void *judge_context;
 };
 
 static inline p2pml_node *open_node(const struct wish *w)
@@ -85,7 +87,9 @@ static inline p2pml_node *open_node(const struct wish *w)
                                           .n_tensors = 1,
                                           .resume = w->resume,
                                           .changes = w->changes,
-                                          .examples = w->examples};
+                                          .examples = w->examples,
+                                          .judge = w->judge,
+                                          .judge_context = w->judge_context};
     p2pml_node *node = p2pml_open(&options, why, sizeof why);
     if (!node)
         fail_msg("%s", why);

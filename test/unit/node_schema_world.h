@@ -44,7 +44,7 @@ static const struct node_key keys[] = {
     {"model.hidden", NODE_KEY_INTEGERS, AT(hidden), "[256]", 1, 4096, NULL, .meaning = "Units."},
     {"a.very.deep.key", NODE_KEY_TEXT, AT(deep), "x", 0, 0, NULL, .meaning = "Deep."},
 };
-static const struct node_schema schema = {keys, sizeof keys / sizeof *keys};
+static const struct node_schema schema = {.keys = keys, .count = sizeof keys / sizeof *keys};
 
 static void start(struct sample *config)
 {

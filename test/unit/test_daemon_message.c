@@ -55,10 +55,12 @@ static void every_truncated_or_extended_message_is_refused(void **state)
         const char *words;
     } bad[] = {
         {{0}, 4, "its kind is not known"},
-        {{8}, 4, "its kind is not known"},
+        {{9}, 4, "its kind is not known"},
+        {{8, 0, 0, 0, 1}, 5, "256 losses"},
         {{2, 0, 0, 0, 0}, 5, "does not fit its kind"},
         {{3}, 4, "does not fit its kind"},
-        {{1, 0, 0, 0, 2, 0, 0, 0, 1}, 12, "protocol 2"},
+        {{1, 0, 0, 0, 3, 0, 0, 0, 1}, 12, "protocol 3"},
+        {{1, 0, 0, 0, 0, 0, 0, 0, 1}, 12, "protocol 0"},
         {{1, 0, 0, 0, 1, 0, 0, 0, 0}, 12, "no tensor"},
         {{1, 0, 0, 0, 1, 0, 0, 0, 1, 16}, 12, "too many"},
         {{1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0}, 14, "empty"},
@@ -93,6 +95,15 @@ static void the_other_requests_are_read(void **state)
     assert_true(r.sets && r.blob_bytes == 1 && r.blob[0] == 'x');
     assert_int_equal(daemon_request_read(ask, sizeof ask, &r, &why), BASE_OK);
     assert_false(r.sets);
+    static const uint8_t judged[] = {8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f};
+    assert_int_equal(daemon_request_read(judged, sizeof judged, &r, &why), BASE_OK);
+    assert_true(r.n_losses == 1 && r.losses[0] == 0.5);
+    static uint8_t many[4 + 257 * 8] = {8};
+    assert_int_equal(daemon_request_read(many, sizeof many - 8, &r, &why), BASE_OK);
+    assert_int_equal(r.n_losses, 256);
+    assert_int_equal(daemon_request_read(many, sizeof many, &r, &why), BASE_EFORMAT);
+    assert_int_equal(daemon_request_read(many, 4, &r, &why), BASE_OK);
+    assert_int_equal(r.n_losses, 0);
     static const uint32_t plain[] = {DAEMON_START, DAEMON_STATUS, DAEMON_SAVE, DAEMON_LEAVE};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         memcpy(message, &plain[i], 4);
@@ -116,6 +127,9 @@ static void answers_are_written_field_by_field(void **state)
                                           0, 0, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0xe0, 0x3f, 3, 0, 0, 0};
     assert_int_equal(daemon_answer_round(DAEMON_ROUND, &round, message), sizeof round_bytes);
     assert_memory_equal(message, round_bytes, sizeof round_bytes);
+    static const uint8_t question[] = {8, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0};
+    assert_int_equal(daemon_question(513, message), sizeof question);
+    assert_memory_equal(message, question, sizeof question);
     static const uint8_t failed[] = {2, 0, 0, 0, 0xf7, 0xff, 0xff, 0xff, 'n', 'o'}; // -9
     assert_int_equal(daemon_answer(DAEMON_START, P2PML_EORDER, "no", 2, message), sizeof failed);
     assert_memory_equal(message, failed, sizeof failed);

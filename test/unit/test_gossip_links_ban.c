@@ -65,6 +65,10 @@ static void a_liar_that_calls_without_rest_is_heard_three_times_in_ten_seconds(v
         if (is_let_in(HOUSE, LIARS)) {
             misbehave(HOUSE, LIARS);
             heard++;
+            const struct gossip_id liar = id(LIARS), other = id(LIARS + 1);
+            assert_int_equal(gossip_links_banned_ns(w.links, w.now_ns, &liar),
+                             GOSSIP_LINKS_BAN_MIN_NS << (heard - 1));
+            assert_int_equal(gossip_links_banned_ns(w.links, w.now_ns, &other), 0);
         }
     assert_int_equal(heard, 3);
 }

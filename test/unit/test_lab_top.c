@@ -139,6 +139,31 @@ static void rows_show_the_state_of_each_node(void **state)
     lab_top_table_free(&table);
 }
 
+static const char of_late[] =
+    "{\"id\":\"" A "\",\"name\":\"ada\",\"cluster\":\"herd\",\"condition\":\"fine\",\"state\":\"training\","
+    "\"adopted\":{\"text\":\"took the model of bob at round 40: this node was far behind\"},\"members\":["
+    "{\"id\":\"" B "\",\"name\":\"bob\",\"state\":\"alive\",\"self\":false,\"http\":null,\"banned_s\":3.5},"
+    "{\"id\":\"" C
+    "\",\"name\":\"cyd\",\"state\":\"unproven\",\"self\":false,\"http\":null,\"banned_s\":null}]}";
+
+static void whose_model_it_is_and_who_is_kept_out_is_told(void **state)
+{
+    (void)state;
+    struct lab_top_table table = {0};
+    const struct lab_top_view view = {0};
+    assert_int_equal(lab_top_add(&table, "127.0.0.1:7480"), BASE_OK);
+    assert_int_equal(lab_top_take(&table, 0, of_late, 5), BASE_OK);
+    char *text = lab_top_text(&table, &view);
+    static const char *const parts[] = {
+        "bob      banned", "cyd      unproven",
+        "\nada took the model of bob at round 40: this node was far behind\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i]))
+            fail_msg("'%s' is not in\n%s", parts[i], text);
+    free(text);
+    lab_top_table_free(&table);
+}
+
 static void rows_are_sorted(void **state)
 {
     (void)state;
@@ -245,6 +270,7 @@ int main(void)
         cmocka_unit_test(one_node_leads_to_all_others),
         cmocka_unit_test(a_node_is_one_row),
         cmocka_unit_test(rows_show_the_state_of_each_node),
+        cmocka_unit_test(whose_model_it_is_and_who_is_kept_out_is_told),
         cmocka_unit_test(rows_are_sorted),
         cmocka_unit_test(a_small_terminal_is_enough),
         cmocka_unit_test(a_column_that_does_not_fit_is_left_out),

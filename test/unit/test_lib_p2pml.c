@@ -415,6 +415,115 @@ static void test_an_accuracy_is_shown(void **state)
     p2pml_close(node);
 }
 
+// -- the program judges
+
+enum { JUDGED_MOST = 12 };
+
+// Its losses are those of the models that are asked for: of the seed model, of its own, of the other one.
+struct judge {
+    double loss[3];
+    int not_now; // how often it puts off
+    int calls;
+    const float *own;           // its vector
+    float seen[JUDGED_MOST][2]; // of each model: two of its values
+};
+
+static int judge_losses(void *context, const float *model, double *losses, int most)
+{
+    struct judge *j = context;
+    const int which = j->calls % 3;
+    assert_true(most >= 100 && j->calls < JUDGED_MOST);
+    if (j->not_now > 0)
+        return -(j->not_now--);
+    assert_true(which != 1 || model == j->own);
+    j->seen[j->calls][0] = model[1];
+    j->seen[j->calls++][1] = model[2];
+    for (int i = 0; i < 20; i++)
+        losses[i] = j->loss[which];
+    return 20;
+}
+
+// A late joiner is offered the model of a member.
+static void meet_a_donor(bool refuses)
+{
+    struct judge judge = {.loss = {2.3, 2.4, refuses ? 50 : 0.3}, .not_now = 2};
+    const int port[2] = {free_port(), free_port()};
+    p2pml_node *donor = open_node(&(struct wish){.name = refuses ? "liar" : "donor", .port = port[0]}),
+               *node = open_node(&(struct wish){.name = refuses ? "refuses" : "takes",
+                                                .port = port[1],
+                                                .peer = port[0],
+                                                .judge = judge_losses,
+                                                .judge_context = &judge});
+    struct p2pml_round round = {0};
+    judge.own = p2pml_vector(node, P2PML_MODEL, NULL);
+    assert_int_equal(p2pml_start(donor, WAIT_MS, NULL), P2PML_OK);
+    int code = P2PML_AGAIN;
+    for (int i = 0; i < 3000 && code == P2PML_AGAIN && !(refuses && judge.calls == 3); i++) {
+        round_alone(donor, &(struct p2pml_round){0});
+        code = p2pml_start(node, 10, &round);
+    }
+    assert_int_equal(code, refuses ? P2PML_AGAIN : P2PML_OK);
+    assert_int_equal(round.another, refuses ? 0 : P2PML_TAKEN);
+    assert_true(judge.not_now == 0 && judge.calls == 3);
+    assert_true(judge.seen[0][0] == 0 && judge.seen[1][0] == 0 && judge.seen[2][0] != 0);
+    for (int i = 0; i < 2; i++)
+        assert_true((judge.own[i + 1] == 0) == refuses); // exchanges may have changed the other one by now
+    p2pml_close(node);
+    p2pml_close(donor);
+}
+
+static void test_a_program_takes_a_donor_s_model_that_serves_its_examples(void **state)
+{
+    (void)state;
+    meet_a_donor(false);
+}
+
+static void test_a_program_refuses_a_donor_s_model_that_is_worse(void **state)
+{
+    (void)state;
+    meet_a_donor(true);
+}
+
+static void finish_with(p2pml_node *const node[2])
+{
+    bool over[2] = {false, false};
+    while (!over[0] || !over[1])
+        for (int k = 0; k < 2; k++) {
+            const int code = over[k] ? P2PML_AGAIN : p2pml_round_end(node[k], 10, NULL);
+            over[k] = over[k] || code == P2PML_ENDED;
+            if (code == P2PML_OK)
+                begin_round(node[k], k ? -1 : 1);
+        }
+}
+
+// No example is known any more.
+static void test_a_program_keeps_its_own_model_where_the_merged_one_is_worse(void **state)
+{
+    (void)state;
+    struct judge judge = {.loss = {2.3, 0.1, 2.3}};
+    const int port[2] = {free_port(), free_port()};
+    const char *steps = "train.steps=150";
+    p2pml_node *const node[2] = {
+        open_node(&(struct wish){.name = "merge1",
+                                 .port = port[0],
+                                 .peer = port[1],
+                                 .more = {steps, "average.mode=sync"},
+                                 .judge = judge_losses,
+                                 .judge_context = &judge}),
+        open_node(&(struct wish){
+            .name = "merge2", .port = port[1], .peer = port[0], .more = {steps, "average.mode=sync"}})};
+    judge.own = p2pml_vector(node[0], P2PML_MODEL, NULL);
+    start_both(node[0], node[1], NULL);
+    const int calls = judge.calls; // it may have begun with the other one's model
+    begin_round(node[0], 1);
+    begin_round(node[1], -1);
+    finish_with(node); // after 150 steps there is something to lose
+    assert_int_equal(judge.calls, calls + 3);
+    assert_true(judge.own[1] != judge.seen[calls + 2][0]);
+    p2pml_close(node[0]);
+    p2pml_close(node[1]);
+}
+
 // The service belongs to the program: only the program knows when it is ready.
 static void test_the_node_does_not_notify_a_service_manager(void **state)
 {
@@ -497,6 +606,9 @@ int main(void)
         cmocka_unit_test(test_a_second_moment_that_is_not_finite_begins_again),
         cmocka_unit_test(test_a_program_has_its_state_from_the_checkpoint),
         cmocka_unit_test(test_an_accuracy_is_shown),
+        cmocka_unit_test(test_a_program_takes_a_donor_s_model_that_serves_its_examples),
+        cmocka_unit_test(test_a_program_refuses_a_donor_s_model_that_is_worse),
+        cmocka_unit_test(test_a_program_keeps_its_own_model_where_the_merged_one_is_worse),
         cmocka_unit_test(test_the_node_does_not_notify_a_service_manager),
         cmocka_unit_test(test_numbers_have_points_in_every_locale),
     };

@@ -22,6 +22,8 @@ static void only_some_keys_are_taken_and_only_values_of_a_configuration(void **s
         {"train.rate=", "train.rate: found", 0, 0},
         {"train.rate=nan", "expected a number", 0, 0},
         {"train.weight_decay=11", "from 0 to 10", 0, 0},
+        {"average.clip=1.5",
+         "found the key \"average.clip\", which average.robust has replaced since version 0.1.0", 0, 0},
         {"train.rates=1", "unknown key \"train.rates\", did you mean train.rate?", 0, 0},
         {"train.steps=10", "train.steps cannot be changed while the cluster trains, only train.rate and", 0,
          0},

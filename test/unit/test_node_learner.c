@@ -119,6 +119,8 @@ static void a_merged_model_is_not_an_adopted_one(void **state)
     }
     assert_true(latest.merged);
     assert_int_equal(latest.adopted_step, 0);
+    assert_int_equal(latest.adopted.why, NODE_ADOPTED_MERGED);
+    assert_int_equal(latest.adopted.step, STEPS);
     bench_destroy(&bench);
 }
 

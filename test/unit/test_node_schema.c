@@ -28,7 +28,7 @@ static void a_bad_default_is_an_error_and_leaves_zeroes(void **state)
     const struct node_key bad[] = {
         {"a.text", NODE_KEY_TEXT, AT(text), "x", 0, 0, NULL, .meaning = ""},
         {"a.number", NODE_KEY_INTEGER, AT(number), "0", 1, 2, NULL, .meaning = ""}};
-    const struct node_schema table = {bad, 2};
+    const struct node_schema table = {.keys = bad, .count = 2};
     struct sample config = {0};
     const struct sample zero = {0};
     struct base_reason why;

@@ -19,7 +19,7 @@ static const struct node_key keys[] = {
     {"events", NODE_KEY_MAPS, offsetof(struct sample, events), "[]", 0, 0, NULL, .meaning = "What happens."},
     {"steps", NODE_KEY_INTEGER, offsetof(struct sample, steps), "4", 1, 1000, NULL, .meaning = "A number."},
 };
-static const struct node_schema schema = {keys, sizeof keys / sizeof *keys};
+static const struct node_schema schema = {.keys = keys, .count = sizeof keys / sizeof *keys};
 
 static void start(struct sample *config)
 {

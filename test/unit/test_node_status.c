@@ -434,10 +434,40 @@ static void a_node_without_others_has_a_status(void **state)
     free(metrics);
 }
 
+static void the_model_that_replaced_the_own_one_and_who_is_kept_out_are_told(void **state)
+{
+    struct world *w = *state;
+    static const char *const none[] = {"\"adopted\": null", "\"banned_s\": null"};
+    static const char *const taken[] = {
+        "\"adopted\": {",
+        "\"why\": \"behind\"",
+        "\"name\": \"two\"",
+        "\"loss_of_nothing\": 2.3",
+        ("\"text\": \"took the model of two at round 431: this node was far behind; on its own examples the "
+         "loss was 0.3, that of its own model 0.4\""),
+        "\"banned_s\": 3.5"};
+    static const char *const merged[] = {
+        "\"text\": \"took the mean of the models of 3 nodes at round 431: average.finish\""};
+    expect_in_json(w, none, sizeof none / sizeof *none);
+    w->status.progress.adopted = (struct node_adopted){.why = NODE_ADOPTED_BEHIND,
+                                                       .donor = w->records[1].id,
+                                                       .round = 431,
+                                                       .own = 0.4,
+                                                       .other = 0.3,
+                                                       .nothing = 2.3};
+    w->members[1].banned_ns = 3500000000;
+    expect_in_json(w, taken, sizeof taken / sizeof *taken);
+    w->status.progress.adopted = (struct node_adopted){
+        .why = NODE_ADOPTED_MERGED, .nodes = 3, .round = 431, .own = NAN, .other = NAN, .nothing = NAN};
+    expect_in_json(w, merged, sizeof merged / sizeof *merged);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(json_has_the_state_of_the_node, make_world, free_world),
+        cmocka_unit_test_setup_teardown(the_model_that_replaced_the_own_one_and_who_is_kept_out_are_told,
+                                        make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_members_entries_and_events, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_edges_and_the_condition, make_world, free_world),
         cmocka_unit_test_setup_teardown(json_has_how_nodes_reach_each_other, make_world, free_world),

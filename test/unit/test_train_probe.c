@@ -63,6 +63,39 @@ static void a_merged_model_is_refused_if_it_knows_no_example_well(void **state)
     assert_true(train_probe_is_worse(&probe, TRAIN_OFFER_MERGED));
 }
 
+static struct train_probe_losses losses_of(size_t count, double best, double rest)
+{
+    struct train_probe_losses of = {.count = count};
+    for (size_t i = 0; i < count; i++)
+        of.loss[i] = i == 0 ? best : rest;
+    return of;
+}
+
+// Five examples: their best tenth is one of them.
+static void a_program_s_losses_have_a_mean_and_a_best_tenth(void **state)
+{
+    struct train_probe_losses of[TRAIN_PROBE_MODELS] = {[TRAIN_PROBE_NOTHING] =
+                                                            losses_of(5, NOTHING, NOTHING),
+                                                        [TRAIN_PROBE_OWN] = losses_of(5, 0.1, 0.2),
+                                                        [TRAIN_PROBE_OTHER] = losses_of(5, 0.5, 3.5)};
+    (void)state;
+    const struct train_probe probe = train_probe_of(of, true);
+    assert_true(fabs(probe.own - 0.18) < 1e-9 && fabs(probe.other - 2.9) < 1e-9 && probe.best_other == 0.5);
+    assert_true(train_probe_is_worse(&probe, TRAIN_OFFER_DONORS));
+    assert_false(train_probe_is_worse(&probe, TRAIN_OFFER_MERGED));
+    for (size_t i = 0; i < TRAIN_PROBE_MODELS; i++)
+        of[i] = losses_of(1, i == TRAIN_PROBE_OWN ? 0.18 : 2.9, 0); // the mean alone
+    const struct train_probe mean = train_probe_of(of, true);
+    assert_true(train_probe_is_worse(&mean, TRAIN_OFFER_MERGED));
+    of[TRAIN_PROBE_OTHER].loss[0] = NAN;
+    const struct train_probe wild = train_probe_of(of, true);
+    assert_true(train_probe_is_worse(&wild, TRAIN_OFFER_DONORS));
+    of[TRAIN_PROBE_OTHER].count = 2; // of other examples
+    const struct train_probe unknown = train_probe_of(of, true);
+    assert_true(isnan(unknown.nothing));
+    assert_false(train_probe_is_worse(&unknown, TRAIN_OFFER_DONORS));
+}
+
 static bool refuses(const struct setup *s, const float *model, enum train_offer offer)
 {
     const struct train_probe probe = train_probe(s->trainer, model, offer);
@@ -140,6 +173,7 @@ int main(void)
         cmocka_unit_test(a_merged_model_is_refused_if_it_knows_no_example_well),
         cmocka_unit_test(a_trained_node_refuses_models_of_noise_and_of_constants),
         cmocka_unit_test(the_examples_are_always_the_same),
+        cmocka_unit_test(a_program_s_losses_have_a_mean_and_a_best_tenth),
         cmocka_unit_test(a_program_s_vectors_are_not_judged),
     };
     return open_world() || cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,6 +77,8 @@ function way(s) {
     ' of ' + count(s.steps) + ' (' + num(100 * part, 1) + '%)');
   $('own').textContent = 'own work of this process: ' + count(s.own_steps) + ' steps' +
     (known(s.own_examples) ? ' of ' + count(s.own_examples) + ' examples' : '') + ', ' + count(s.exchanges) + ' exchanges';
+  $('adopted').hidden = !s.adopted;
+  $('adopted').textContent = s.adopted ? 'This node ' + s.adopted.text + '.' : '';
   $('left').textContent = part === null ? '' : s.left_s === 0 ? 'all steps are done' :
     known(s.left_s) ? 'about ' + span(s.left_s) + ' left' : 'time left: not known yet';
 }
@@ -271,6 +273,8 @@ function page_of(member) {
 function does(m) {
   if (m.state === 'dead') return {text: 'dead', tone: 'bad'};
   if (m.state === 'left') return 'has left';
+  if (known(m.banned_s)) return {text: 'kept out for ' + span(m.banned_s), tone: 'bad'};
+  if (m.state === 'unproven') return {text: 'has not answered yet', tone: 'waiting'};
   if (m.state === 'suspect') return {text: 'does not answer', tone: 'bad'};
   if (m.finished) return 'has finished';
   if (m.training && m.eligible) return {text: 'trains', tone: 'good'};
