@@ -33,7 +33,7 @@ def adopts(ours, theirs):
 
 class Edge:
     """`owner` has: id, parameters, model (an array of fp32), standing, clock, step_scale, values, entries, clip, scaling, bf16, drift (gain
-    and limit, or None), slices, second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
+    and limit, or None), slices, second (an array or None), model_to_send(edge), second_to_send(), packet_to_send(edge, message)."""
 
     def __init__(self, owner, peer):
         self.owner, self.peer = owner, peer
@@ -142,7 +142,7 @@ class Edge:
         packet["delta"] = codec.put_packet(indices, [a[i] for i in indices], owner.parameters, owner.values)
         if owner.second and owner.slices:
             first, count = codec.moment_slice(slice_clock, owner.slices, owner.parameters)
-            packet["moment"] = codec.put_moments(owner.second[first:first + count])
+            packet["moment"] = codec.put_moments(owner.second_to_send()[first:first + count])
         return owner.packet_to_send(self, packet)
 
     def dense(self, count):
