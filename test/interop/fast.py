@@ -159,6 +159,8 @@ class Entries:
 
 
 class FastEdge(exchange.Edge):
+    """Where it need not move a correction: a member that trains nothing has none."""
+
     def sparse(self, slice_clock):
         if self.owner.bf16:
             return super().sparse(slice_clock)
@@ -173,18 +175,13 @@ class FastEdge(exchange.Edge):
         return owner.packet_to_send(self, packet)
 
     def commit_sparse(self, mine, theirs, slice_clock):
-        if self.owner.bf16 or theirs.keys:
+        if self.owner.bf16 or theirs.keys or self.gain(mine, theirs, 1) > 0:
             super().commit_sparse(mine, theirs, slice_clock)
             return
         d = self.owner.parameters
         ours, other = codec.take_packet(mine["delta"], d), codec.take_packet(theirs.delta, d, self.received)
         weight = exchange.weight_of(mine["standing"], theirs.standing, theirs.weight)
-        entries = Entries(ours, other)
-        self.apply(entries, weight)
-        gain = self.gain(mine, theirs, len(ours[0]) + len(other[0]))
-        if gain > 0:
-            step = np.float32(weight) * (entries.theirs - entries.mine)
-            self.correct([int(i) for i in entries.indices], array("f", (np.float32(gain) * step).tobytes()))
+        self.apply(Entries(ours, other), weight)
         self.received = None
         if self.owner.second and self.owner.slices and mine["moment"] and theirs.moment:
             self.move_moments(mine["moment"], theirs.moment, slice_clock)
