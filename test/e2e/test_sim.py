@@ -150,6 +150,22 @@ class SimTest(unittest.TestCase):
         for kind in ("noise", "negated", "sign", "big"):  # 87.4, 86.6, 84.7, 86.8%
             self.assertGreater(self.attacked(kind, "average.robust=clip"), 0.83, kind)
 
+    def test_what_two_attackers_of_eight_do(self):
+        """Four edges of the ring from each other, so that no honest node has only liars to meet."""
+        both = "attackers=[{node: [2, 3], kind: %s}]"
+        adamw = "train.optimizer=adamw", "train.rate=0.003", "average.share_second_moment=3"
+        for kind, least, more in (("noise", 0.75, ()), ("big", 0.75, ()), ("moments", 0.72, adamw)):  # 81.4, 82.0, 79.0%
+            s = self.perform("sim", ATTACKED, f"two-{kind}", both % kind, "topology.kind=ring", "average.robust=clip", *more)
+            self.assertEqual((s["averaged"]["nodes"], s["status"]), (6, "complete"))
+            self.assertGreater(s["node"]["mean"]["accuracy"], least, kind)
+
+    def test_a_donor_of_noise_that_claims_the_last_step_ends_and_replaces_nothing(self):
+        s = self.perform("sim", ATTACKED, "donor", "attackers=[{node: 3, kind: donor}]",
+                         "events=[{at: {round: 100}, kill: 5}, {at: {round: 180}, start: 5}]")
+        honest = [n for n in s["per_node"] if not n["attacker"]]
+        self.assertEqual([n["own_steps"] for n in honest if n["starts"] == 1], [600] * 6)
+        self.assertGreater(min(n["accuracy"] for n in honest), 0.84)  # 86.5%, also that of the node that came back
+
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")
         stalled, ghostly = (self.perform("sim", ATTACKED, kind, f"attackers=[{{node: 3, kind: {kind}}}]", "average.deadline_floor=1s",

@@ -82,6 +82,20 @@ class Noise(Member):
         return vector(self.model) + numpy.float32(DENSE_NOISE) * numpy.random.standard_normal(len(self.model)).astype(numpy.float32)
 
 
+class FarAhead(Noise):
+    """Says that it makes enormous progress in each round, so that others shall let it move them far."""
+
+    def packet_to_send(self, edge, packet):
+        return {**packet, "progress": 1e30}
+
+
+class NoLimit(Member):
+    """Says that it takes nothing, so that corrections do not learn."""
+
+    def packet_to_send(self, edge, packet):
+        return {**packet, "limit": 0.0}
+
+
 class Moments(Member):
     """Second moments that are far too large, so that AdamW's steps become small."""
 
@@ -243,8 +257,8 @@ def like(kind, **changes):
 
 
 KINDS = {"none": (), "freeride": (FreeRide,), "nan": (NotFinite,), "ban": (NewAfterBan,), "heavy": (Heavy,), "big": (Big,),
-         "one-entry": (OneEntry,), "resync-1e4": (like(Resync, value=1e4),), "resync-10": (Resync,), "noise": (Noise,), "flip": (Flip,),
-         "flip-10": (like(Flip, times=10.0),), "drift-1e-4": (like(Drift, by=1e-4),), "drift-1e-3": (Drift,),
+         "one-entry": (OneEntry,), "resync-1e4": (like(Resync, value=1e4),), "resync-10": (Resync,), "noise": (Noise,),
+         "far-ahead": (FarAhead,), "no-limit": (NoLimit,), "flip": (Flip,), "flip-10": (like(Flip, times=10.0),), "drift-1e-4": (like(Drift, by=1e-4),), "drift-1e-3": (Drift,),
          "drift-1e-2": (like(Drift, by=1e-2),), "replay-first": (ReplayFirst,), "moments": (Moments,), "boast": (Boast,),
          "bad-donor": (BadDonor,), "finished": (Finished,) * 3, "stall": (Stall,), "mute": (Mute,), "silent": (Silent,),
          "ghosts": (Ghosts,), "hello-storm": (HelloStorm,), "churn": (OneShot,)}
