@@ -33,7 +33,7 @@ def adopts(ours, theirs):
 
 class Edge:
     """`owner` has: id, parameters, model (an array of fp32), standing, clock, step_scale, values, entries, clip, scaling, bf16, drift (gain
-    and limit, or None), slices, second (an array or None), model_to_send(edge), second_to_send(), packet_to_send(edge, message)."""
+    and limit, or None), slices, second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
 
     def __init__(self, owner, peer):
         self.owner, self.peer = owner, peer
