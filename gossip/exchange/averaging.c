@@ -74,7 +74,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
                                          enum gossip_delta_form form, size_t count, uint64_t slice_clock,
                                          struct gossip_packet *packet)
 {
-    struct gossip_run slice = {0, 0};
+    struct gossip_run slice = {0, 0}, block = {0, 0};
     enum base_error error;
 
     BASE_ASSERT((form == GOSSIP_DELTA_BLOCK) == (edge->resync_offset < exchange->options.parameters));
@@ -83,8 +83,10 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->moment_bytes = 0;
     if (form == GOSSIP_DELTA_SPARSE && exchange->second && exchange->second_known)
         slice = gossip_moment_slice(exchange, slice_clock);
+    if (form == GOSSIP_DELTA_BLOCK)
+        block = gossip_dense_block(exchange, edge, count);
     error = form == GOSSIP_DELTA_BLOCK
-                ? gossip_dense_prepare(exchange, gossip_dense_block(exchange, edge, count), packet)
+                ? gossip_dense_prepare(exchange, block, packet)
                 : gossip_sparse_prepare(exchange, edge, gossip_moment_bytes(slice.count), packet);
     if (!error && slice.count)
         error = gossip_moment_prepare(exchange, slice, packet);
@@ -95,6 +97,9 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->sequence = edge->sequence;
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
+    packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
+    packet->bound = gossip_clip_bound(exchange);
+    packet->progress = gossip_clip_progress(exchange);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
@@ -146,21 +151,24 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// The part of an update that is applied: all of it, or less if it is clipped. A node that was away is far
-// behind, and goes to the others.
-static float part_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                     const struct gossip_packet *mine, const struct gossip_pair *pair, float weight)
+// The correction does not learn from an update that one of the ends clips: it would integrate an attacker's
+// pull, which comes again and again. Both ends know the two limits, so the corrections stay opposite.
+static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    const struct gossip_pair *pair, float weight, float gain)
 {
-    BASE_ASSERT(mine->held);
-    if (!exchange->options.clip || mine->standing == GOSSIP_AWAY || !(weight > 0))
-        return 1;
-    if (gossip_clip_spares(exchange, edge, (double)weight * gossip_sparse_norm_most(exchange, pair)))
-        return 1;
-    return gossip_clip_packet(exchange, edge, (double)weight * gossip_sparse_norm(exchange, pair));
+    struct gossip_effect effect = {.weight = weight, .gain = gain, .keep = 1};
+
+    BASE_ASSERT(pair->common <= pair->limit);
+    if (!isfinite(pair->common) || !(weight > 0) ||
+        gossip_clip_spares(exchange, edge, pair->common,
+                           (double)weight * gossip_sparse_norm_most(exchange, pair)))
+        return effect;
+    const double norm = (double)weight * gossip_sparse_norm(exchange, pair);
+    effect.weight *= gossip_clip_packet(exchange, edge, pair->limit, norm);
+    effect.gain = norm <= pair->common ? gain : 0;
+    return effect;
 }
 
-// The correction does not learn from an update that is clipped: it would integrate an attacker's pull, which
-// comes again and again.
 static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       const struct gossip_packet *mine,
                                       const struct gossip_exchange_message *theirs,
@@ -168,10 +176,13 @@ static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct g
 {
     const float weight =
         gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
-    const float part = part_of(exchange, edge, mine, pair, weight);
 
-    return (struct gossip_effect){.weight = part * weight,
-                                  .gain = part < 1 ? 0 : drift_gain(exchange, mine, theirs, pair)};
+    struct gossip_effect effect =
+        clipped(exchange, edge, pair, weight, drift_gain(exchange, mine, theirs, pair));
+
+    if (gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
+        effect.keep = gossip_clip_keep(exchange, edge, fminf(mine->bound, theirs->bound));
+    return effect;
 }
 
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -205,7 +216,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     const struct gossip_effect effect = known ? *known : effect_of(exchange, edge, mine, theirs, &pair);
     gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
                           pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
-    gossip_sparse_apply(exchange, edge, mine, &pair, effect.weight, effect.gain);
+    gossip_sparse_apply(exchange, edge, mine, &pair, &effect);
     if (slice.count)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
     if (!known)
@@ -244,6 +255,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {
         gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
+        edge->peer_progress = theirs->progress;
     }
     return error;
 }
@@ -253,7 +265,8 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                         const struct gossip_effect *effect)
 {
-    if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain)))
+    if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain) &&
+          effect->keep > 0 && effect->keep <= 1))
         return BASE_EFORMAT;
     BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
     edge->since = 0; // the steps of that time are lost

@@ -1,54 +1,117 @@
-// How far neighbours may move this node: own progress, and what is left of an update (RULES.md).
+// How far neighbours may move this node: progress, and what is left of an update and of a correction
+// (RULES.md).
 #include "gossip/exchange/state.h"
 
+#include "base/bf16.h"
 #include "base/hash.h"
+#include <float.h>
 #include <math.h>
 
-#define RUN    128u // elements
-#define RUNS   32u  // of a model that is too large to be read in every round
-#define RECENT 32u  // rounds of the mean
+#define RUN 128u // elements
+// Of a model that is too large to be read in every round. Progress is a mean over rounds.
+#define PROGRESS_RUNS   32u
+#define CORRECTION_RUNS 128u
+#define RECENT          32u              // rounds of the mean
+#define FALL            (1 - 1.0 / 2048) // of the highest usual progress in a round
+#define PARTS           3u               // of a sum of vectors
 
-static void add_run(struct gossip_exchange *exchange, const float *vector, size_t count, double part,
+struct part { // of a sum of vectors
+    const float *vector;
+    const uint16_t *bf16; // or this
+    double times;
+};
+
+static void add_run(struct gossip_exchange *exchange, const struct part *part, size_t first, size_t count,
                     double *sum)
 {
-    const float *run = gossip_window_fetch(&exchange->window[0], vector, count);
-
-    for (size_t i = 0; i < count; i++)
-        sum[i] += part * (double)run[i];
+    if (part->vector) {
+        const float *run = gossip_window_fetch(&exchange->window[0], part->vector + first, count);
+        for (size_t i = 0; i < count; i++)
+            sum[i] += part->times * (double)run[i];
+    }
+    for (size_t i = 0; i < count && part->bf16; i++)
+        sum[i] += part->times * (double)bf16_widen(part->bf16[first + i]);
 }
 
-// The correction moves the model with every step, too, but neighbours have made it.
-static double run_energy(struct gossip_exchange *exchange, size_t first, size_t count, double step_scale)
+static double run_energy(struct gossip_exchange *exchange, const struct part parts[PARTS], size_t first,
+                         size_t count)
 {
-    double moved[RUN] = {0}, energy = 0;
+    double sum[RUN] = {0}, energy = 0;
 
     BASE_ASSERT(count <= RUN && first + count <= exchange->options.parameters);
-    add_run(exchange, exchange->model + first, count, 1, moved);
-    add_run(exchange, exchange->own + first, count, -1, moved);
-    if (exchange->round.correction)
-        add_run(exchange, exchange->round.correction + first, count, -step_scale, moved);
+    for (size_t i = 0; i < PARTS; i++)
+        add_run(exchange, &parts[i], first, count, sum);
     for (size_t i = 0; i < count; i++)
-        energy += moved[i] * moved[i];
+        energy += sum[i] * sum[i];
     return energy;
 }
 
-// Every element of a small model. Of a larger one a run from each of RUNS equal parts, elsewhere in every
-// round.
-static double progress_energy(struct gossip_exchange *exchange, double step_scale)
+// |sum|^2 of every element of a small model. Of a larger one a run from each of so many equal parts,
+// elsewhere for another seed.
+static double energy_of(struct gossip_exchange *exchange, const struct part parts[PARTS], size_t runs,
+                        uint64_t seed)
 {
-    const size_t d = exchange->options.parameters, part = d / RUNS;
+    const size_t d = exchange->options.parameters, part = d / runs;
     double energy = 0;
 
     if (part <= RUN) {
         for (size_t first = 0; first < d; first += RUN)
-            energy += run_energy(exchange, first, d - first < RUN ? d - first : RUN, step_scale);
+            energy += run_energy(exchange, parts, first, d - first < RUN ? d - first : RUN);
         return energy;
     }
-    for (size_t i = 0; i < RUNS; i++) {
-        const size_t at = (size_t)(base_hash_mix(exchange->counted * RUNS + i) % (part - RUN + 1));
-        energy += run_energy(exchange, i * part + at, RUN, step_scale);
+    for (size_t i = 0; i < runs; i++) {
+        const size_t at = (size_t)(base_hash_mix(seed * runs + i) % (part - RUN + 1));
+        energy += run_energy(exchange, parts, i * part + at, RUN);
     }
-    return energy * (double)d / (RUNS * RUN);
+    return energy * (double)d / (double)(runs * RUN);
+}
+
+// After a fall of the learning rate an exchange carries what the larger steps left: `lately` (averaging.c).
+float gossip_clip_progress(const struct gossip_exchange *exchange)
+{
+    const double progress = sqrt(exchange->clip.energy) * (double)exchange->lately;
+
+    BASE_ASSERT(progress >= 0);
+    return (float)fmin(progress, (double)FLT_MAX);
+}
+
+// Of the peer of edge `i`, as last told, or the own one after the last edge; 0: not known.
+static float progress_of(const struct gossip_exchange *exchange, size_t i)
+{
+    BASE_ASSERT(i <= exchange->n_edges);
+    if (i == exchange->n_edges)
+        return gossip_clip_progress(exchange);
+    return gossip_edge_is_met(exchange, exchange->edges[i]) ? exchange->edges[i]->peer_progress : 0;
+}
+
+static bool has_rank(const struct gossip_exchange *exchange, float progress, size_t rank)
+{
+    size_t below = 0, others = 0;
+
+    for (size_t i = 0; i <= exchange->n_edges; i++) {
+        const float other = progress_of(exchange, i);
+        below += other > 0 && other < progress;
+        others += other > 0 && other <= progress;
+    }
+    return below <= rank && rank < others;
+}
+
+// The median of the own progress and that of the neighbours, or the own one if that is more. Where its own
+// data have little left to teach, a node moves little by itself and far with the others. A minority of the
+// neighbours that lies cannot raise it beyond what an honest one tells.
+static double usual_progress(const struct gossip_exchange *exchange)
+{
+    const float own = gossip_clip_progress(exchange);
+    size_t known = 0;
+
+    for (size_t i = 0; i <= exchange->n_edges; i++)
+        known += progress_of(exchange, i) > 0;
+    for (size_t i = 0; i <= exchange->n_edges; i++) {
+        const float progress = progress_of(exchange, i);
+        if (progress > own && has_rank(exchange, progress, known / 2))
+            return (double)progress;
+    }
+    return (double)own;
 }
 
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
@@ -56,25 +119,51 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
     struct gossip_clip *clip = &exchange->clip;
 
     BASE_ASSERT(exchange->model == exchange->round.model && exchange->model != exchange->own);
-    if (!exchange->options.clip || !(step_scale > 0))
+    if (!(step_scale > 0))
         return;
-    const double scale = (double)step_scale, energy = progress_energy(exchange, scale) / (scale * scale);
+    // The correction moves the model with every step, too, but neighbours have made it.
+    const struct part moved[PARTS] = {{.vector = exchange->model, .times = 1},
+                                      {.vector = exchange->own, .times = -1},
+                                      {.vector = exchange->round.correction, .times = -(double)step_scale}};
+    const double scale = (double)step_scale;
+    const double energy = energy_of(exchange, moved, PROGRESS_RUNS, exchange->counted) / (scale * scale);
     if (!isfinite(energy))
         return;
     clip->rounds += clip->rounds < RECENT;
     clip->energy += (energy - clip->energy) / (double)clip->rounds;
+    const double usual = exchange->lately > 0 ? usual_progress(exchange) / (double)exchange->lately : 0;
+    clip->highest = fmax(usual, clip->highest * FALL);
 }
 
-// The more edges, the longer since the latest exchange over this one. After a fall of the learning rate an
-// exchange carries what the larger steps left: `lately` (averaging.c). A node that makes no progress of its
+// The more edges, the longer since the latest exchange over this one. A node that makes no progress of its
 // own follows its neighbours; before its first round it follows nobody.
 static double reach_of(const struct gossip_exchange *exchange)
 {
     if (exchange->pace.rounds == 0)
         return 0;
-    const double edges = (double)gossip_edges_met(exchange);
-    const double reach = GOSSIP_CLIP_TIMES * sqrt(edges * exchange->clip.energy) * (double)exchange->lately;
-    return reach > 0 ? reach : INFINITY;
+    const double usual = usual_progress(exchange), edges = (double)gossip_edges_met(exchange);
+    return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
+}
+
+// The correction of an edge moves this node in a round by at most so much.
+float gossip_clip_bound(const struct gossip_exchange *exchange)
+{
+    if (!exchange->options.clip || !(exchange->clip.energy > 0) || !(exchange->lately > 0))
+        return INFINITY;
+    return (float)(GOSSIP_CLIP_BOUND * exchange->clip.highest);
+}
+
+// From the same elements at both ends, in the same order.
+float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound)
+{
+    const struct part correction[PARTS] = {
+        {.vector = edge->correction.fp32, .bf16 = edge->correction.bf16, .times = 1}};
+
+    if (!isfinite(bound) || !gossip_vector_is(&edge->correction))
+        return 1;
+    const uint64_t seed = base_hash_mix(edge->epoch ^ base_hash_mix(edge->sequence));
+    const double norm = sqrt(energy_of(exchange, correction, CORRECTION_RUNS, seed));
+    return norm > (double)bound ? fmaxf((float)((double)bound / norm), GOSSIP_CLIP_KEEP) : 1;
 }
 
 // Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one
@@ -92,43 +181,65 @@ static void judge(struct gossip_edge *edge, double norm, double reach)
 // next one touch the same elements again.
 static double moved_since(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(exchange->options.clip);
+    BASE_ASSERT(edge->moved >= 0 && edge->swept >= 0);
     if (edge->moved_round != exchange->pace.rounds)
         edge->moved = edge->swept = 0;
     edge->moved_round = exchange->pace.rounds;
     return edge->moved + sqrt(edge->swept);
 }
 
-bool gossip_clip_spares(struct gossip_exchange *exchange, struct gossip_edge *edge, double most)
+// A node that was away goes to the others, however far they are, and one that has finished does not move.
+float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        enum gossip_standing standing, struct gossip_run block)
 {
+    if (!exchange->options.clip || standing != GOSSIP_PRESENT)
+        return INFINITY;
     const double moved = moved_since(exchange, edge);
+    const double whole = ldexp(reach_of(exchange), -(int)edge->halvings);
+    if (block.count == 0 || block.first == 0)
+        return (float)fmax(whole - moved, 0);
+    const double left = fmax(whole - edge->moved, 0);
+    return (float)sqrt(fmax(left * left - edge->swept, 0));
+}
 
-    if (edge->halvings > 0 || !(moved + most <= reach_of(exchange)))
+double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
+{
+    BASE_ASSERT(mine->limit >= 0 && theirs->limit >= 0);
+    return (double)fminf(mine->limit, theirs->limit);
+}
+
+bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                        double most)
+{
+    (void)moved_since(exchange, edge);
+    if (edge->halvings > 0 || !(most <= limit))
         return false;
     edge->moved += most;
     return true;
 }
 
-static float count(struct gossip_exchange *exchange, double norm, double left)
+static double part_within(struct gossip_exchange *exchange, double norm, double limit)
 {
-    const double part = norm <= left ? 1 : left / norm;
+    const double part = norm <= limit ? 1 : limit / norm;
 
-    BASE_ASSERT(norm >= 0 && left >= 0 && part >= 0);
+    BASE_ASSERT(norm >= 0 && part >= 0 && part <= 1);
     exchange->totals.clipped += part < 1;
-    return (float)part;
-}
-
-float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm)
-{
-    const double moved = moved_since(exchange, edge), whole = reach_of(exchange);
-
-    judge(edge, norm, whole);
-    const float part = count(exchange, norm, fmax(ldexp(whole, -(int)edge->halvings) - moved, 0));
-    edge->moved += (double)part * norm;
     return part;
 }
 
-float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, bool first)
+float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                         double norm)
+{
+    (void)moved_since(exchange, edge);
+    if (exchange->options.clip)
+        judge(edge, norm, reach_of(exchange));
+    const double part = part_within(exchange, norm, limit);
+    edge->moved += part * norm;
+    return (float)part;
+}
+
+float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
+                        bool first)
 {
     const double moved = moved_since(exchange, edge);
 
@@ -136,8 +247,7 @@ float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *ed
         edge->moved = moved;
         edge->swept = 0;
     }
-    const double left = fmax(ldexp(reach_of(exchange), -(int)edge->halvings) - edge->moved, 0);
-    const float part = count(exchange, norm, sqrt(fmax(left * left - edge->swept, 0)));
-    edge->swept += (double)part * norm * (double)part * norm;
-    return part;
+    const double part = part_within(exchange, norm, limit);
+    edge->swept += part * norm * part * norm;
+    return (float)part;
 }

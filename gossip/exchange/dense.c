@@ -95,18 +95,17 @@ static double block_norm(struct gossip_window *window, const struct gossip_packe
     return sqrt(energy);
 }
 
-// The step of x in a block of which both ends take the mean. An end that adopts the other's model is not
-// clipped: it was away, and its own progress says nothing of how far the others are.
+// The step of x in a block of which both ends take the mean.
 static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        const struct gossip_packet *mine, const struct gossip_exchange_message *theirs,
                        struct gossip_run block)
 {
     const float weight = 0.5f;
 
-    if (!exchange->options.clip || mine->standing != GOSSIP_PRESENT)
+    if (!isfinite(mine->limit))
         return weight;
     const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);
-    return weight * gossip_clip_block(exchange, edge, norm, block.first == 0);
+    return weight * gossip_clip_block(exchange, edge, (double)mine->limit, norm, block.first == 0);
 }
 
 // One piece of a block, of both ends. If one end adopts the other's model, r becomes that model, and x of the
@@ -157,8 +156,8 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
     if (!error && adopts == 0)
         step.weight = known ? known->weight : weight_of(exchange, edge, mine, theirs, block);
     if (!error)
-        gossip_journal_commit(exchange, edge, mine, theirs, 0, &(struct gossip_effect){.weight = step.weight},
-                              NULL);
+        gossip_journal_commit(exchange, edge, mine, theirs, 0,
+                              &(struct gossip_effect){.weight = step.weight, .keep = 1}, NULL);
     for (size_t done = 0; done < block.count && !error; done += window->room) {
         size_t count = piece_of(block.count, done, window->room), first = block.first + done;
         error = read_piece(&window[0], mine->bytes, done, count);

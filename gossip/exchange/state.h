@@ -91,6 +91,10 @@ struct gossip_exchange {
     struct gossip_accounted accounted;
 };
 
+struct gossip_run { // of consecutive elements
+    size_t first, count;
+};
+
 // edge.c. The number of edges that exchange, at least 1.
 size_t gossip_edges_met(const struct gossip_exchange *exchange);
 // Counts a round of local steps: the drift correction needs to know how far this node has
@@ -115,13 +119,26 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                         const struct gossip_effect *effect) BASE_CHECK;
 
-// clip.c. A round of local steps has been published.
+// clip.c. The largest norm of c that this node keeps; the part of it that both ends keep.
+float gossip_clip_bound(const struct gossip_exchange *exchange);
+float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound);
+// Norm of what this node's learner moves the model by in a round.
+float gossip_clip_progress(const struct gossip_exchange *exchange);
+// A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
+// The largest norm of an update that this end would apply whole now: of a packet, or of this block.
+float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        enum gossip_standing standing, struct gossip_run block);
+// An update beyond this is not applied whole by both ends.
+double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 // True: an update whose norm is at most `most` is not clipped, and has been counted.
-bool gossip_clip_spares(struct gossip_exchange *exchange, struct gossip_edge *edge, double most);
+bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                        double most);
 // The part in [0, 1] of an update of this norm that is applied. `first`: this block begins a RESYNC.
-float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm);
-float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, bool first);
+float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                         double norm);
+float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
+                        bool first);
 
 // sparse.c. What is selected from: x - r.
 struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,
@@ -135,6 +152,7 @@ struct gossip_pair {
     bool list;                            // exchange.chosen still holds our entries
     uint32_t *mine_index, *theirs_index;  // filled while the pair is applied, if the indices are to be
                                           // remembered; else NULL
+    double limit, common;                 // of the norm of the update: our own, gossip_clip_common
     struct gossip_pending_update *update; // the update for the trainer, or NULL: `sum` is used
     float *sum;                           // both NULL: the trainer waits for the whole model
 };
@@ -144,8 +162,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
                                    const struct gossip_exchange_message *theirs,
                                    struct gossip_pair *pair) BASE_CHECK;
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_packet *mine, struct gossip_pair *pair, float weight,
-                         float gain);
+                         const struct gossip_packet *mine, struct gossip_pair *pair,
+                         const struct gossip_effect *effect);
 // |q_j - q_i| of a pair that has not been applied yet.
 double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair);
 // An upper bound of it, |q_j| + |q_i|: without a pass over the indices, at a tenth of the time.
@@ -156,9 +174,6 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
                            struct gossip_message *message);
 
 // dense.c. Runs of consecutive elements: a RESYNC block in fp32, or a slice of second moments in log8.
-struct gossip_run {
-    size_t first, count;
-};
 // The next block of a RESYNC: `count` elements, or all that are left.
 struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                      size_t count);
@@ -192,6 +207,8 @@ void gossip_sum_keep(struct gossip_exchange *exchange);
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 // A round ends: the trainer gets the sum, without the parts that have faded.
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
+// Multiplies the correction of an edge by `part`.
+void gossip_sum_shrink(struct gossip_exchange *exchange, struct gossip_edge *edge, float part);
 // Recomputes the sum. Subtracting a correction that has ended would leave its rounding errors behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 

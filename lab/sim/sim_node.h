@@ -124,8 +124,9 @@ enum sim_claim {
 
 struct sim_node_faults { // of tests and attackers
     bool liar;
-    bool miser;  // gives no node its model
-    bool stalls; // speaks of exchanges, and neither begins nor answers one
+    bool miser;     // gives no node its model
+    bool stalls;    // speaks of exchanges, and neither begins nor answers one
+    bool boundless; // clips nothing, and says so
     enum sim_claim claim;
     float noise;     // deviation of what it gives to who asks for its model; 0: its model
     uint64_t boasts; // claims that its model is so many rounds and steps further

@@ -37,6 +37,7 @@ void simulate_attackers_arm(struct simulation *s)
     for (size_t i = 0; i < hostile->count; i++) {
         const struct lab_attacker *attacker = &hostile->items[i];
         struct sim_node_faults *faults = &s->world.node[attacker->node]->faults;
+        faults->boundless = true;
         faults->stalls = attacker->kind == LAB_ATTACK_STALL;
         if (attacker->kind == LAB_ATTACK_FINISHED)
             faults->claim = SIM_CLAIM_FINISHED;

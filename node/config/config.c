@@ -430,11 +430,10 @@ static const struct node_key keys[] = {
          "0.8 diverges.",
          SHARED),
     CHOICE(
-        "average.robust", average.robust, "off", "off|clip",
-        "clip: a neighbour moves this node's model in a round at most by a few times what this node's own "
-        "steps do, which limits the damage of a hostile or broken one. Not for learners without noise (whole "
-        "batches) on uneven data: they may come to rest at another place. off: no limit.",
-        SHARED),
+        "average.robust", average.robust, "clip", "off|clip",
+        "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
+        "and those of most neighbours do, which limits the damage of a hostile or broken one. off: no limit.",
+        TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
            "last value stays, so the model keeps longer what only the dead node knew. fade: decreases "

@@ -181,7 +181,7 @@ class Edges(unittest.TestCase):
         for i in range(2):
             model = floats(self.v["ends"][f"model_of_{i}"])
             owner = SimpleNamespace(id=raw(self.v["ends"][f"id_of_{i}"]), parameters=len(model), model=model, standing=PRESENT, clock=0,
-                                    values=codec.INT8, entries=len(model) // 8, clip=0, scaling=0, bf16=self.BF16, drift=(2.0, 0.25), slices=0, step_scale=0.0,
+                                    values=codec.INT8, entries=len(model) // 8, scaling=0, bf16=self.BF16, drift=(2.0, 0.25), slices=0, step_scale=0.0,
                                     second=None, model_to_send=lambda edge: edge.owner.model,
                                     packet_to_send=self.like_logged, hear_clock=lambda peer, clock: None)
             self.owners.append(owner)
@@ -191,9 +191,9 @@ class Edges(unittest.TestCase):
             self.begin_edge(i)
 
     def like_logged(self, edge, packet):
-        """The step scale depends on the history of a node, and in bf16 so does the choice of entries."""
+        """Step scale and progress depend on the history of a node, and in bf16 so does the choice of entries."""
         logged = self.logged[self.ends.index(edge)]
-        return {**packet, "step_scale": logged.step_scale, **({"delta": logged.delta} if self.BF16 else {})}
+        return {**packet, "step_scale": logged.step_scale, "progress": logged.progress, **({"delta": logged.delta} if self.BF16 else {})}
 
     def begin_edge(self, i):
         """At the seed model, which is zero here."""

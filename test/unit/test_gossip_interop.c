@@ -18,6 +18,7 @@
 #include "train/model.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -442,6 +443,9 @@ static const struct gossip_message messages[] = {
                      .standing = GOSSIP_PRESENT,
                      .step_scale = 0.2f,
                      .weight = 0.5f,
+                     .limit = 0.75f,
+                     .bound = 2,
+                     .progress = 0.125f,
                      .pace_ns = 1000000,
                      .form = GOSSIP_DELTA_SPARSE,
                      .keys = 1,
@@ -457,6 +461,8 @@ static const struct gossip_message messages[] = {
                      .clock = 100,
                      .standing = GOSSIP_FINISHED,
                      .weight = 0.5f,
+                     .limit = INFINITY,
+                     .bound = INFINITY,
                      .form = GOSSIP_DELTA_BLOCK,
                      .offset = 65536,
                      .delta = SOME,
