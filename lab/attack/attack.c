@@ -194,6 +194,7 @@ static void falsify(struct lab_attack *attack, const struct lab_attack_view *hon
     case LAB_ATTACK_MOMENTS:
     case LAB_ATTACK_STALL:
     case LAB_ATTACK_FINISHED:
+    case LAB_ATTACK_DONOR:
     case LAB_ATTACK_GHOSTS:
     case LAB_ATTACKS:
         break;

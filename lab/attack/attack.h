@@ -6,7 +6,7 @@
 //
 // Some kinds falsify their own model and go on from what they gave: SIGN, REPLAY, FREERIDE, LABELS, MOMENTS.
 // The others know all honest models and give something made of these, whatever their own training has become.
-// STALL, FINISHED and GHOSTS lie in messages, which is lab/sim's part; their model is true. One owner;
+// STALL, FINISHED, DONOR and GHOSTS lie in messages, which is lab/sim's part; their model is true. One owner;
 // everything is a function of the arguments and the seed.
 #ifndef LAB_ATTACK_ATTACK_H
 #define LAB_ATTACK_ATTACK_H
@@ -33,7 +33,9 @@
     ROW(MOMENTS, "moments", 5000) /* its own model; second moments multiplied by this */                     \
     ROW(STALL, "stall", 0) /* its own model, which it never exchanges; its rounds grow slowly (lab/sim) */   \
     ROW(FINISHED, "finished", 0) /* its own model; claims to have done its last step (lab/sim) */            \
-    ROW(GHOSTS, "ghosts", 10)    /* its own model; announces so many members that do not exist (lab/sim) */
+    ROW(DONOR, "donor",                                                                                      \
+        0.1) /* its own model; claims the last step, and gives noise to who joins (lab/sim) */               \
+    ROW(GHOSTS, "ghosts", 10) /* its own model; announces so many members that do not exist (lab/sim) */
 
 #define LAB_ATTACK_SPIKE_ROUNDS 60u
 

@@ -107,7 +107,7 @@ static const struct node_key own_keys[] = {
         "attackers", attackers,
         "p2pml sim: nodes that give others false models and else speak the protocol honestly: {node: 3, kind: sign, "
         "factor: 5}; node may be a list. Kinds: sign, noise, big, one-entry, alie, ipm, drift, spike, replay, "
-        "negated, freeride, labels, moments, stall, finished, ghosts (configs/README.md). Attackers count in no figure of the result."),
+        "negated, freeride, labels, moments, stall, finished, donor, ghosts (configs/README.md). Attackers count in no figure of the result."),
 };
 #define OWN_KEYS (sizeof own_keys / sizeof *own_keys)
 

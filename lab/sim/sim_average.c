@@ -1,6 +1,9 @@
 // The averaging of a process (gossip/host/average) under virtual time: its events, and the effects of its
 // actions. A process without a learner averages nothing.
 #include "lab/sim/sim_process.h"
+
+#include "base/hash.h"
+#include "base/rng.h"
 #include <stdio.h>
 
 #define PATIENCE_NS (10 * SIM_SECOND) // of a merge where a world lingers for ever
@@ -97,17 +100,42 @@ static bool moves_models(const struct gossip_message *message)
     return message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK;
 }
 
+// Noise in place of the model, with the hash that fits.
+static void send_noise(struct sim_node *node, size_t peer, const struct gossip_message *block)
+{
+    struct gossip_message lie = *block;
+    float noise[LIMIT_SNAPSHOT_BLOCK];
+    const size_t count = lie.as.tell.values_bytes / sizeof *noise;
+
+    BASE_ASSERT(count <= LIMIT_SNAPSHOT_BLOCK);
+    for (size_t i = 0; i < count; i++)
+        noise[i] = node->faults.noise * (float)base_rng_normal(&node->rng);
+    lie.as.tell.values = (const uint8_t *)noise;
+    lie.as.tell.hash = base_hash_vector(noise, count);
+    (void)sim_link_send(node, peer, &lie); // false: no link
+}
+
+static bool donates_model(const struct gossip_message *message)
+{
+    return message->kind == GOSSIP_SNAPSHOT_TELL && message->as.tell.part == GOSSIP_PART_MODEL;
+}
+
+static void send(struct sim_node *node, size_t peer, const struct gossip_message *message)
+{
+    if (node->faults.stalls && moves_models(message))
+        return;
+    trace(node, "exchange", peer, message);
+    if (node->faults.noise > 0 && donates_model(message))
+        send_noise(node, peer, message);
+    else
+        sim_link_send(node, peer, message);
+}
+
 static void carry_out(struct sim_node *node, const struct gossip_average_action *action)
 {
-    size_t peer = SIZE_MAX;
-
     switch (action->kind) {
     case GOSSIP_AVERAGE_SEND:
-        if (node->faults.stalls && moves_models(action->message))
-            break;
-        peer = sim_world_find(node->world, &action->peer);
-        trace(node, "exchange", peer, action->message);
-        sim_link_send(node, peer, action->message);
+        send(node, sim_world_find(node->world, &action->peer), action->message);
         break;
     case GOSSIP_AVERAGE_REFUSE:
         refuse(node, sim_world_find(node->world, &action->peer), action->why);

@@ -311,13 +311,13 @@ void sim_member_tick(struct sim_node *node, uint64_t now_ns)
              "a timer of membership does not pass");
 }
 
-void sim_member_finished(struct sim_node *node, uint64_t round, uint64_t step)
+void sim_member_claims(struct sim_node *node, uint8_t flags, uint64_t round, uint64_t step)
 {
     if (node->world->options.known) {
-        sim_known_members.flags(node, GOSSIP_RECORD_FINISHED, 0);
+        sim_known_members.flags(node, flags, 0);
         return;
     }
-    gossip_membership_flags(node->member.membership, GOSSIP_RECORD_FINISHED, 0);
+    gossip_membership_flags(node->member.membership, flags, 0);
     gossip_membership_progress(node->member.membership, round, step);
 }
 

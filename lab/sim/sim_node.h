@@ -116,12 +116,19 @@ struct sim_traffic {
     uint64_t datagrams_sent, datagram_bytes_sent, datagram_bytes_received;
 };
 
+enum sim_claim {
+    SIM_CLAIM_TRUTH,
+    SIM_CLAIM_FINISHED, // that it has done its last step, once it trains
+    SIM_CLAIM_LAST,     // that it trains, and its model is that of the last step
+};
+
 struct sim_node_faults { // of tests and attackers
     bool liar;
-    bool miser;      // gives no node its model
-    bool stalls;     // speaks of exchanges, and neither begins nor answers one
-    bool boundless;  // clips nothing, and says so
-    bool finished;   // claims that it has done its last step, once it trains
+    bool miser;     // gives no node its model
+    bool stalls;    // speaks of exchanges, and neither begins nor answers one
+    bool boundless; // clips nothing, and says so
+    enum sim_claim claim;
+    float noise;     // deviation of what it gives to who asks for its model; 0: its model
     uint64_t boasts; // claims that its model is so many rounds and steps further
 };
 

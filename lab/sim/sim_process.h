@@ -24,8 +24,8 @@ sim_net_tell sim_node_tell;                                                   //
 void sim_member_start(struct sim_node *node);
 void sim_member_stop(struct sim_node *node);
 void sim_member_tick(struct sim_node *node, uint64_t now_ns);
-// It claims to have done its last step.
-void sim_member_finished(struct sim_node *node, uint64_t round, uint64_t step);
+// It says that it is at this step, and sets these flags of its record.
+void sim_member_claims(struct sim_node *node, uint8_t flags, uint64_t round, uint64_t step);
 void sim_member_unreachable(struct sim_node *node, size_t peer); // positive evidence
 void sim_member_changed(struct sim_node *node, size_t peer, const struct gossip_membership_action *action);
 

@@ -325,9 +325,9 @@ static void return_model(struct sim_node *node, uint64_t round)
     sim_average_act(node);
 }
 
-static bool claims_its_end(const struct sim_node *node)
+static enum sim_claim claim_of(const struct sim_node *node)
 {
-    return node->faults.finished && node->train.rounds.state == GOSSIP_ROUNDS_TRAINING;
+    return node->train.rounds.state == GOSSIP_ROUNDS_TRAINING ? node->faults.claim : SIM_CLAIM_TRUTH;
 }
 
 void sim_train_claim(const struct sim_node *node, uint64_t *round, uint64_t *step)
@@ -336,7 +336,7 @@ void sim_train_claim(const struct sim_node *node, uint64_t *round, uint64_t *ste
 
     *round = rounds->round + node->faults.boasts;
     *step = rounds->step + node->faults.boasts;
-    if (!claims_its_end(node))
+    if (claim_of(node) == SIM_CLAIM_TRUTH)
         return;
     *step = rounds->options.steps;
     *round = (*step + rounds->options.local_steps - 1) / rounds->options.local_steps;
@@ -347,10 +347,10 @@ static void claim_end(struct sim_node *node)
 {
     uint64_t round, step;
 
-    if (!claims_its_end(node))
+    if (claim_of(node) == SIM_CLAIM_TRUTH)
         return;
     sim_train_claim(node, &round, &step);
-    sim_member_finished(node, round, step);
+    sim_member_claims(node, claim_of(node) == SIM_CLAIM_FINISHED ? GOSSIP_RECORD_FINISHED : 0, round, step);
 }
 
 static void tell_progress(struct sim_node *node)

@@ -35,10 +35,16 @@ void simulate_attackers_arm(struct simulation *s)
 {
     const struct lab_attackers *hostile = &s->experiment->hostile;
     for (size_t i = 0; i < hostile->count; i++) {
-        struct sim_node_faults *faults = &s->world.node[hostile->items[i].node]->faults;
+        const struct lab_attacker *attacker = &hostile->items[i];
+        struct sim_node_faults *faults = &s->world.node[attacker->node]->faults;
         faults->boundless = true;
-        faults->stalls = hostile->items[i].kind == LAB_ATTACK_STALL;
-        faults->finished = hostile->items[i].kind == LAB_ATTACK_FINISHED;
+        faults->stalls = attacker->kind == LAB_ATTACK_STALL;
+        if (attacker->kind == LAB_ATTACK_FINISHED)
+            faults->claim = SIM_CLAIM_FINISHED;
+        if (attacker->kind == LAB_ATTACK_DONOR) {
+            faults->claim = SIM_CLAIM_LAST;
+            faults->noise = (float)(attacker->factor * lab_attack_unit(LAB_ATTACK_DONOR));
+        }
     }
 }
 

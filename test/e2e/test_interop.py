@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import subprocess
 import sys
 
 from cluster import ClusterTest, free_ports, go_on_with, signal, unittest
@@ -36,6 +37,15 @@ class EdgesInBf16(check_vectors.EdgesInBf16):
 
 class Vectors(check_vectors.Vectors):
     pass
+
+
+class Fast(unittest.TestCase):
+    def test_the_parts_in_numpy_have_the_same_bits(self):
+        python = python_with("cryptography", "numpy")
+        if not python:
+            self.skipTest("no Python with 'cryptography' and 'numpy'")
+        ran = subprocess.run([python, check_vectors.__file__, "--fast"], capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
 
 
 class Done(attack.Finished):

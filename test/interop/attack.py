@@ -12,11 +12,21 @@ from member import Member
 from noise import Identity
 from wire import Message
 
+try:
+    import numpy
+except ImportError:
+    numpy = None  # Finished, Stall and those that lie in messages need none
+
 HUGE = 5e4
 DENSE_NOISE = 0.05
-DRIFT = 1e-3
 STORM_S = 1 / 24
 GHOSTS = 10
+GOOD_EXCHANGES = 60  # before it lies
+THROWN_OUT = "your messages break the protocol", "refused for a while"
+
+
+def vector(model):
+    return numpy.frombuffer(model, numpy.float32)
 
 
 class FreeRide(Member):
@@ -38,18 +48,20 @@ class Big(Member):
 
 
 class Flip(Member):
+    times = 1.0
+
     def model_to_send(self, edge):
-        return array("f", (-x for x in self.model))
+        return vector(self.model) * numpy.float32(-self.times)
 
 
 class Drift(Member):
     """Each packet pulls a little further the same way."""
 
-    pulls = 0
+    pulls, by = 0, 1e-3
 
     def model_to_send(self, edge):
         self.pulls += 1
-        return array("f", (x + self.pulls * DRIFT for x in self.model))
+        return vector(self.model) + numpy.float32(self.pulls * self.by)
 
 
 class ReplayFirst(Member):
@@ -67,7 +79,30 @@ class ReplayFirst(Member):
 
 class Noise(Member):
     def model_to_send(self, edge):
-        return array("f", (x + random.gauss(0, DENSE_NOISE) for x in self.model))
+        return vector(self.model) + numpy.float32(DENSE_NOISE) * numpy.random.standard_normal(len(self.model)).astype(numpy.float32)
+
+
+class FarAhead(Noise):
+    """Says that it makes enormous progress in each round, so that others shall let it move them far."""
+
+    def packet_to_send(self, edge, packet):
+        return {**packet, "progress": 1e30}
+
+
+class NoLimit(Member):
+    """Says that it takes nothing, so that corrections do not learn."""
+
+    def packet_to_send(self, edge, packet):
+        return {**packet, "limit": 0.0}
+
+
+class Moments(Member):
+    """Second moments that are far too large, so that AdamW's steps become small."""
+
+    times = 5000.0
+
+    def second_to_send(self):
+        return [self.times * v for v in self.second]
 
 
 class NotFinite(Member):
@@ -78,6 +113,20 @@ class NotFinite(Member):
         return packet
 
 
+class NewAfterBan(NotFinite):
+    """A new identity each time that it is thrown out."""
+
+    def over(self):
+        return any(words in line for line in self.log for words in THROWN_OUT)
+
+
+class OneShot(Member):
+    """Exchanges once and is gone, without a word. A new identity follows."""
+
+    def over(self):
+        return any(edge.exchanges for edge in self.edges.values())
+
+
 class Heavy(Member):
     """Wants twice its part of the mean."""
 
@@ -85,15 +134,75 @@ class Heavy(Member):
         return {**packet, "weight": 2.0}
 
 
-class Stall(Member):
-    """Reports a low clock that grows slowly, and answers probes, but no request."""
+class Resync(Member):
+    """Honest for a while; then it orders one RESYNC of each edge, and its blocks have one number everywhere."""
 
-    def progress(self):
-        return int(self.now() - self.begun), 4 * int(self.now() - self.begun)
+    value, ordered = 10.0, False
+
+    def timers(self):
+        super().timers()
+        if not self.ordered and sum(edge.exchanges for edge in self.edges.values()) > GOOD_EXCHANGES:
+            self.ordered = True
+            order_resyncs(self)
+
+    def packet_to_send(self, edge, packet):
+        lies = self.ordered and packet["form"] == DENSE
+        return {**packet, "delta": array("f", [self.value] * (len(packet["delta"]) // 4)).tobytes()} if lies else packet
+
+
+class Mute(Member):
+    """Answers probes, but no request."""
 
     def take_exchange(self, link, message):
         if message.kind == wire.HELLO:
             super().take_exchange(link, message)
+
+
+class Stall(Mute):
+    """Reports a low clock that grows slowly, too."""
+
+    def progress(self):
+        return int(self.now() - self.begun), 4 * int(self.now() - self.begun)
+
+
+class Silent(Mute):
+    """Claims to train before the others begin, and has no model."""
+
+    early = True
+
+    def call(self, address):
+        self.flags = rec.ELIGIBLE | rec.TRAINING
+        super().call(address)
+
+
+class Boast(Member):
+    """Trains, it says, and has done all steps but the last. Whoever asks gets a model of noise."""
+
+    late = True  # a node that comes now asks somebody
+
+    def begin(self):
+        super().begin()
+        self.steps = steps_of(self)
+        self.lie = array("f", (random.gauss(0, 0.1) for _ in self.model))
+
+    def progress(self):
+        steps = getattr(self, "steps", 0)
+        return (steps // 4, steps) if steps else super().progress()
+
+    def snapshot_to_send(self):
+        return self.lie
+
+
+class BadDonor(Boast):
+    """Where the others are, but gives a model of noise."""
+
+    def begin(self):
+        super().begin()
+        self.steps = 0
+
+
+def steps_of(member):
+    return next(int(rule[13:]) for rule in member.greeting_of_cluster["rules"].split("; ") if rule.startswith("train.steps: "))
 
 
 class Finished(Member):
@@ -102,7 +211,7 @@ class Finished(Member):
     steps = 0  # train.steps of the cluster, set when the rules are known
 
     def begin(self):
-        self.steps = next(int(rule[13:]) for rule in self.greeting_of_cluster["rules"].split("; ") if rule.startswith("train.steps: "))
+        self.steps = steps_of(self)
         self.model = array("f", (random.gauss(0, 0.1) for _ in self.model))
         self.standing = FINISHED
         self.set_flags(rec.ELIGIBLE | rec.FINISHED)
@@ -124,6 +233,13 @@ class Ghosts(Member):
         self.tell_all(self.ghosts)
 
 
+def order_resyncs(member):
+    for peer, edge in member.edges.items():
+        if edge.live and peer in member.active:
+            edge.resync(edge.epoch + 1)
+            member.active[peer].send(Message(wire.HELLO, **edge.hello().fields()))
+
+
 class HelloStorm(Member):
     """Orders one RESYNC after the other: each HELLO names a higher epoch."""
 
@@ -133,12 +249,16 @@ class HelloStorm(Member):
         super().timers()
         if self.now() - self.stormed > STORM_S and self.counts_in_graph():
             self.stormed = self.now()
-            for peer, edge in self.edges.items():
-                if edge.live and peer in self.active:
-                    edge.resync(edge.epoch + 1)
-                    self.active[peer].send(Message(wire.HELLO, **edge.hello().fields()))
+            order_resyncs(self)
 
 
-KINDS = {"none": (), "freeride": (FreeRide,), "one-entry": (OneEntry,), "big": (Big,), "flip": (Flip,), "drift": (Drift,),
-         "replay-first": (ReplayFirst,), "noise": (Noise,), "stall": (Stall,), "finished": (Finished,) * 3, "ghosts": (Ghosts,),
-         "hello-storm": (HelloStorm,), "nan": (NotFinite,), "heavy": (Heavy,)}
+def like(kind, **changes):
+    return type(kind.__name__, (kind,), changes)
+
+
+KINDS = {"none": (), "freeride": (FreeRide,), "nan": (NotFinite,), "ban": (NewAfterBan,), "heavy": (Heavy,), "big": (Big,),
+         "one-entry": (OneEntry,), "resync-1e4": (like(Resync, value=1e4),), "resync-10": (Resync,), "noise": (Noise,),
+         "far-ahead": (FarAhead,), "no-limit": (NoLimit,), "flip": (Flip,), "flip-10": (like(Flip, times=10.0),), "drift-1e-4": (like(Drift, by=1e-4),), "drift-1e-3": (Drift,),
+         "drift-1e-2": (like(Drift, by=1e-2),), "replay-first": (ReplayFirst,), "moments": (Moments,), "boast": (Boast,),
+         "bad-donor": (BadDonor,), "finished": (Finished,) * 3, "stall": (Stall,), "mute": (Mute,), "silent": (Silent,),
+         "ghosts": (Ghosts,), "hello-storm": (HelloStorm,), "churn": (OneShot,)}

@@ -1,17 +1,20 @@
-"""Checks the bytes of the vectors (vectors/*.json, written by the C code) against this client, in both directions where there are two."""
+"""Checks the bytes of the vectors (vectors/*.json, written by the C code) against this client, in both directions where there are two. With
+--fast, over the parts in NumPy."""
 
 import hashlib
 import json
 import os
 import struct
+import sys
 import unittest
 from array import array
 from types import SimpleNamespace
 
 import codec
+import exchange
 import record as rec
 import wire
-from exchange import PRESENT, Edge
+from exchange import PRESENT
 from noise import Datagrams, Handshake, Identity, Opener, Refused, Sealer, psk_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -194,7 +197,7 @@ class Edges(unittest.TestCase):
 
     def begin_edge(self, i):
         """At the seed model, which is zero here."""
-        edge = self.ends[i] = Edge(self.owners[i], self.owners[1 - i].id)
+        edge = self.ends[i] = exchange.Edge(self.owners[i], self.owners[1 - i].id)
         edge.reference, edge.hash = array("f", bytes(4 * edge.offset)), codec.hash_zeros(edge.offset)
 
     def play(self, name):
@@ -242,4 +245,8 @@ class EdgesInBf16(Edges):
 
 
 if __name__ == "__main__":
+    if "--fast" in sys.argv:
+        import fast
+        sys.argv.remove("--fast")
+        exchange.Edge = fast.install()
     unittest.main(verbosity=2)

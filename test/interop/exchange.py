@@ -144,7 +144,7 @@ class Edge:
         packet["delta"] = codec.put_packet(indices, [a[i] for i in indices], owner.parameters, owner.values)
         if owner.second and owner.slices:
             first, count = codec.moment_slice(slice_clock, owner.slices, owner.parameters)
-            packet["moment"] = codec.put_moments(owner.second[first:first + count])
+            packet["moment"] = codec.put_moments(owner.second_to_send()[first:first + count])
         return owner.packet_to_send(self, packet)
 
     def dense(self, count):

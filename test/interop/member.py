@@ -117,6 +117,8 @@ class Link:
 
 
 class Member:
+    edge_type = Edge
+
     def __init__(self, seed, name, cluster="p2pml", secret=None, address=("127.0.0.1", 0), values=codec.INT8, generation=1,
                  clock=time.monotonic):
         self.identity, self.name, self.cluster, self.psks = Identity(seed), name, cluster, [psk_of(secret)]
@@ -172,6 +174,9 @@ class Member:
     def model_to_send(self, edge):
         """The vector whose difference from the reference is sent."""
         return self.model
+
+    def second_to_send(self):
+        return self.second
 
     def packet_to_send(self, edge, packet):
         """The fields of an XCHG or XACK, before both ends apply them."""
@@ -465,7 +470,7 @@ class Member:
 
     def edge(self, peer):
         if peer not in self.edges:
-            self.edges[peer] = Edge(self, peer)
+            self.edges[peer] = self.edge_type(self, peer)
         return self.edges[peer]
 
     def say_edge(self, peer, messages):

@@ -141,7 +141,7 @@ static void wrong_values_are_named_with_their_place(void **state)
          ":2: attackers: node: found \"8\", expected a node from 0 to 7"},
         {"attackers:\n  - {node: 1, kind: evil}\n",
          ":2: attackers: kind: found \"evil\", expected one of sign, noise, big, one-entry, alie, ipm, drift, spike, "
-         "replay, negated, freeride, labels, moments, stall, finished, ghosts"},
+         "replay, negated, freeride, labels, moments, stall, finished, donor, ghosts"},
         {"attackers:\n  - {node: 1, sort: sign}\n",
          ":2: attackers: an attacker: found the entry sort, expected"},
         {"attackers:\n  - {node: 1}\n",
