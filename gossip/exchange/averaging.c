@@ -152,6 +152,8 @@ static float part_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
                      const struct gossip_packet *mine, const struct gossip_pair *pair, float weight)
 {
     BASE_ASSERT(mine->held);
+    if (edge->trust.state == GOSSIP_DISTRUSTED)
+        return 0;
     if (!exchange->options.clip || mine->standing == GOSSIP_AWAY || !(weight > 0))
         return 1;
     if (gossip_clip_spares(exchange, edge, (double)weight * gossip_sparse_norm_most(exchange, pair)))
@@ -206,7 +208,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
                           pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
     gossip_sparse_apply(exchange, edge, mine, &pair, effect.weight, effect.gain);
-    if (slice.count)
+    if (slice.count && edge->trust.state == GOSSIP_TRUSTED)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
     if (!known)
         count_sparse(exchange, edge, mine);

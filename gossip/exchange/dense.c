@@ -103,6 +103,8 @@ static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edg
 {
     const float weight = 0.5f;
 
+    if (edge->trust.state == GOSSIP_DISTRUSTED)
+        return 0;
     if (!exchange->options.clip || mine->standing != GOSSIP_PRESENT)
         return weight;
     const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);

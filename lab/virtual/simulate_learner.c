@@ -153,6 +153,17 @@ static bool accepts(void *owner, size_t host, const float *model, enum gossip_le
     return p->attack || node_built_in_accepts(&p->trainee, model, offer);
 }
 
+// What an attacker thinks of others does not count.
+static void compare(void *owner, size_t host, const float *model, struct gossip_losses *losses)
+{
+    struct simulation *s = owner;
+    struct sim_trainer *p = &s->sim_trainers[host];
+    simulate_trainer_finish(p);
+    node_built_in_compare(&p->trainee, model, losses);
+    if (p->attack)
+        losses->nothing = NAN;
+}
+
 static void alone(void *owner, size_t host)
 {
     struct simulation *s = owner;
@@ -266,6 +277,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
                                                   .boundary = boundary,
                                                   .adopt = adopt,
                                                   .accepts = accepts,
+                                                  .compare = compare,
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},
