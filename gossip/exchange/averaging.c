@@ -74,7 +74,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
                                          enum gossip_delta_form form, size_t count, uint64_t slice_clock,
                                          struct gossip_packet *packet)
 {
-    struct gossip_run slice = {0, 0};
+    struct gossip_run slice = {0, 0}, block = {0, 0};
     enum base_error error;
 
     BASE_ASSERT((form == GOSSIP_DELTA_BLOCK) == (edge->resync_offset < exchange->options.parameters));
@@ -83,8 +83,10 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->moment_bytes = 0;
     if (form == GOSSIP_DELTA_SPARSE && exchange->second && exchange->second_known)
         slice = gossip_moment_slice(exchange, slice_clock);
+    if (form == GOSSIP_DELTA_BLOCK)
+        block = gossip_dense_block(exchange, edge, count);
     error = form == GOSSIP_DELTA_BLOCK
-                ? gossip_dense_prepare(exchange, gossip_dense_block(exchange, edge, count), packet)
+                ? gossip_dense_prepare(exchange, block, packet)
                 : gossip_sparse_prepare(exchange, edge, gossip_moment_bytes(slice.count), packet);
     if (!error && slice.count)
         error = gossip_moment_prepare(exchange, slice, packet);
@@ -95,6 +97,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->sequence = edge->sequence;
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
+    packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
@@ -146,23 +149,24 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
     return gossip_moment_check(exchange, whole.count, mine->bytes + mine->delta_bytes, mine->moment_bytes);
 }
 
-// The part of an update that is applied: all of it, or less if it is clipped. A node that was away is far
-// behind, and goes to the others.
-static float part_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                     const struct gossip_packet *mine, const struct gossip_pair *pair, float weight)
+// The correction does not learn from an update that one of the ends clips: it would integrate an attacker's
+// pull, which comes again and again. Both ends know the two limits, so the corrections stay opposite.
+static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                                    const struct gossip_pair *pair, float weight, float gain)
 {
-    BASE_ASSERT(mine->held);
-    if (edge->trust.state == GOSSIP_DISTRUSTED)
-        return 0;
-    if (!exchange->options.clip || mine->standing == GOSSIP_AWAY || !(weight > 0))
-        return 1;
-    if (gossip_clip_spares(exchange, edge, (double)weight * gossip_sparse_norm_most(exchange, pair)))
-        return 1;
-    return gossip_clip_packet(exchange, edge, (double)weight * gossip_sparse_norm(exchange, pair));
+    struct gossip_effect effect = {.weight = weight, .gain = gain};
+
+    BASE_ASSERT(pair->common <= pair->limit);
+    if (!isfinite(pair->common) || !(weight > 0) ||
+        gossip_clip_spares(exchange, edge, pair->common,
+                           (double)weight * gossip_sparse_norm_most(exchange, pair)))
+        return effect;
+    const double norm = (double)weight * gossip_sparse_norm(exchange, pair);
+    effect.weight *= gossip_clip_packet(exchange, edge, pair->limit, norm);
+    effect.gain = norm <= pair->common ? gain : 0;
+    return effect;
 }
 
-// The correction does not learn from an update that is clipped: it would integrate an attacker's pull, which
-// comes again and again.
 static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                       const struct gossip_packet *mine,
                                       const struct gossip_exchange_message *theirs,
@@ -170,10 +174,8 @@ static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct g
 {
     const float weight =
         gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
-    const float part = part_of(exchange, edge, mine, pair, weight);
 
-    return (struct gossip_effect){.weight = part * weight,
-                                  .gain = part < 1 ? 0 : drift_gain(exchange, mine, theirs, pair)};
+    return clipped(exchange, edge, pair, weight, drift_gain(exchange, mine, theirs, pair));
 }
 
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -77,14 +77,6 @@ static double reach_of(const struct gossip_exchange *exchange)
     return reach > 0 ? reach : INFINITY;
 }
 
-// How far this neighbour may move the model in one round.
-static double limit_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    if (edge->trust.state == GOSSIP_DISTRUSTED)
-        return 0;
-    return ldexp(reach_of(exchange), -(int)edge->halvings);
-}
-
 // Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one
 // direction for ever, and would win in the end, however little a single exchange moves.
 static void judge(struct gossip_edge *edge, double norm, double reach)
@@ -100,43 +92,67 @@ static void judge(struct gossip_edge *edge, double norm, double reach)
 // next one touch the same elements again.
 static double moved_since(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    BASE_ASSERT(exchange->options.clip);
+    BASE_ASSERT(edge->moved >= 0 && edge->swept >= 0);
     if (edge->moved_round != exchange->pace.rounds)
         edge->moved = edge->swept = 0;
     edge->moved_round = exchange->pace.rounds;
     return edge->moved + sqrt(edge->swept);
 }
 
-bool gossip_clip_spares(struct gossip_exchange *exchange, struct gossip_edge *edge, double most)
+// A node that was away goes to the others, however far they are, and one that has finished does not move.
+float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        enum gossip_standing standing, struct gossip_run block)
 {
+    if (edge->trust.state == GOSSIP_DISTRUSTED)
+        return 0;
+    if (!exchange->options.clip || standing != GOSSIP_PRESENT)
+        return INFINITY;
     const double moved = moved_since(exchange, edge);
+    const double whole = ldexp(reach_of(exchange), -(int)edge->halvings);
+    if (block.count == 0 || block.first == 0)
+        return (float)fmax(whole - moved, 0);
+    const double left = fmax(whole - edge->moved, 0);
+    return (float)sqrt(fmax(left * left - edge->swept, 0));
+}
 
-    if (edge->halvings > 0 || !(moved + most <= limit_of(exchange, edge)))
+double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
+{
+    BASE_ASSERT(mine->limit >= 0 && theirs->limit >= 0);
+    return (double)fminf(mine->limit, theirs->limit);
+}
+
+bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                        double most)
+{
+    (void)moved_since(exchange, edge);
+    if (edge->halvings > 0 || !(most <= limit))
         return false;
     edge->moved += most;
     return true;
 }
 
-static float count(struct gossip_exchange *exchange, double norm, double left)
+static double part_within(struct gossip_exchange *exchange, double norm, double limit)
 {
-    const double part = norm <= left ? 1 : left / norm;
+    const double part = norm <= limit ? 1 : limit / norm;
 
-    BASE_ASSERT(norm >= 0 && left >= 0 && part >= 0);
+    BASE_ASSERT(norm >= 0 && part >= 0 && part <= 1);
     exchange->totals.clipped += part < 1;
-    return (float)part;
-}
-
-float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm)
-{
-    const double moved = moved_since(exchange, edge);
-
-    judge(edge, norm, reach_of(exchange));
-    const float part = count(exchange, norm, fmax(limit_of(exchange, edge) - moved, 0));
-    edge->moved += (double)part * norm;
     return part;
 }
 
-float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, bool first)
+float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                         double norm)
+{
+    (void)moved_since(exchange, edge);
+    if (exchange->options.clip)
+        judge(edge, norm, reach_of(exchange));
+    const double part = part_within(exchange, norm, limit);
+    edge->moved += part * norm;
+    return (float)part;
+}
+
+float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
+                        bool first)
 {
     const double moved = moved_since(exchange, edge);
 
@@ -144,8 +160,7 @@ float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *ed
         edge->moved = moved;
         edge->swept = 0;
     }
-    const double left = fmax(limit_of(exchange, edge) - edge->moved, 0);
-    const float part = count(exchange, norm, sqrt(fmax(left * left - edge->swept, 0)));
-    edge->swept += (double)part * norm * (double)part * norm;
-    return part;
+    const double part = part_within(exchange, norm, limit);
+    edge->swept += part * norm * part * norm;
+    return (float)part;
 }

@@ -95,20 +95,17 @@ static double block_norm(struct gossip_window *window, const struct gossip_packe
     return sqrt(energy);
 }
 
-// The step of x in a block of which both ends take the mean. An end that adopts the other's model is not
-// clipped: it was away, and its own progress says nothing of how far the others are.
+// The step of x in a block of which both ends take the mean.
 static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        const struct gossip_packet *mine, const struct gossip_exchange_message *theirs,
                        struct gossip_run block)
 {
     const float weight = 0.5f;
 
-    if (edge->trust.state == GOSSIP_DISTRUSTED)
-        return 0;
-    if (!exchange->options.clip || mine->standing != GOSSIP_PRESENT)
+    if (!isfinite(mine->limit))
         return weight;
     const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);
-    return weight * gossip_clip_block(exchange, edge, norm, block.first == 0);
+    return weight * gossip_clip_block(exchange, edge, (double)mine->limit, norm, block.first == 0);
 }
 
 // One piece of a block, of both ends. If one end adopts the other's model, r becomes that model, and x of the

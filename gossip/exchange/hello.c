@@ -12,11 +12,10 @@
 #define ORDERS         4u // RESYNCs of an edge at once, such as those of a peer that restarts again and again
 #define ORDER_EACH_NS  60000000000ull // ... and one more in this time
 
-// The corrections of the two ends are opposite, so their hash ignores the sign. With clipping they need not
-// be opposite: each end clips by the norms that it has seen.
+// The corrections of the two ends are opposite, so their hash ignores the sign.
 static uint64_t correction_hash(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    if (!gossip_vector_is(&edge->correction) || exchange->options.clip)
+    if (!gossip_vector_is(&edge->correction))
         return 0;
     return gossip_vector_hash(exchange->options.kernels, &edge->correction, exchange->options.parameters,
                               true);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { HELD_NOT, HELD_WITHOUT_LIMIT, HELD }; // the first byte of the checkpoint form
+
 void gossip_packet_free(struct gossip_packet *packet)
 {
     free(packet->bytes);
@@ -40,6 +42,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->standing = (enum gossip_standing)message->standing;
     packet->step_scale = message->step_scale;
     packet->weight = message->weight;
+    packet->limit = message->limit;
     packet->pace_ns = message->pace_ns;
     packet->form = (enum gossip_delta_form)message->form;
     packet->offset = message->offset;
@@ -66,6 +69,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .standing = (uint8_t)packet->standing,
         .step_scale = packet->step_scale,
         .weight = packet->weight,
+        .limit = packet->limit,
         .pace_ns = packet->pace_ns,
         .form = (uint8_t)packet->form,
         .offset = packet->offset,
@@ -80,18 +84,19 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
 
 size_t gossip_packet_message_bytes(const struct gossip_exchange_message *message)
 {
-    return 1 + 3 * 8 + 1 + 2 * 4 + 1 + 8 + 2 * 4 + (size_t)message->delta_bytes + message->moment_bytes;
+    return 1 + 3 * 8 + 1 + 3 * 4 + 1 + 8 + 2 * 4 + (size_t)message->delta_bytes + message->moment_bytes;
 }
 
 void gossip_packet_store_message(const struct gossip_exchange_message *message, struct base_writer *writer)
 {
-    base_write_u8(writer, 1);
+    base_write_u8(writer, HELD);
     base_write_u64(writer, message->epoch);
     base_write_u64(writer, message->sequence);
     base_write_u64(writer, message->clock);
     base_write_u8(writer, message->standing);
     base_write_f32(writer, message->step_scale);
     base_write_f32(writer, message->weight);
+    base_write_f32(writer, message->limit);
     base_write_u8(writer, message->form);
     base_write_u64(writer, message->offset);
     base_write_u32(writer, message->delta_bytes);
@@ -114,18 +119,18 @@ void gossip_packet_store(const struct gossip_packet *packet, struct base_writer 
     if (packet->held)
         gossip_packet_store_message(&message.as.exchange, writer);
     else
-        base_write_u8(writer, 0);
+        base_write_u8(writer, HELD_NOT);
 }
 
-enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader, size_t limit)
+enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_reader *reader, size_t most)
 {
     BASE_ASSERT(!packet->held);
     struct gossip_exchange_message message = {0};
     uint8_t held = base_read_u8(reader);
 
-    if (reader->failed || held > 1)
+    if (reader->failed || held > HELD)
         return BASE_EFORMAT;
-    if (!held) {
+    if (held == HELD_NOT) {
         packet->held = false;
         return BASE_OK;
     }
@@ -135,15 +140,16 @@ enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_
     message.standing = base_read_u8(reader);
     message.step_scale = base_read_f32(reader);
     message.weight = base_read_f32(reader);
+    message.limit = held == HELD ? base_read_f32(reader) : INFINITY;
     message.form = base_read_u8(reader);
     message.offset = base_read_u64(reader);
     message.delta_bytes = base_read_u32(reader);
     message.moment_bytes = base_read_u32(reader);
     if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || message.standing > GOSSIP_FINISHED ||
         !isfinite(message.step_scale) || message.step_scale < 0 ||
-        !(message.weight > 0 && message.weight <= 1) ||
+        !(message.weight > 0 && message.weight <= 1) || !(message.limit >= 0) ||
         (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
-        (size_t)message.delta_bytes + message.moment_bytes > limit)
+        (size_t)message.delta_bytes + message.moment_bytes > most)
         return BASE_EFORMAT;
     message.delta = base_read_bytes(reader, message.delta_bytes);
     message.moment = base_read_bytes(reader, message.moment_bytes);

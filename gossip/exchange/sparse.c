@@ -171,9 +171,9 @@ static void drop(const struct gossip_edge *edge, const struct gossip_pair *pair)
 }
 
 // The norm of an update is computed on the host; if the list is not there, from the packets.
-static bool norm_needs_packet(const struct gossip_exchange *exchange)
+static bool norm_needs_packet(const struct gossip_exchange *exchange, const struct gossip_pair *pair)
 {
-    return exchange->options.clip && !exchange->options.kernels->shares_host;
+    return isfinite(pair->common) && !exchange->options.kernels->shares_host;
 }
 
 enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -184,7 +184,7 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     size_t d = exchange->options.parameters;
     struct compress_keys known;
 
-    *pair = (struct gossip_pair){0};
+    *pair = (struct gossip_pair){.limit = (double)mine->limit, .common = gossip_clip_common(mine, theirs)};
     BASE_ASSERT(mine->held);
     enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
     if (!error &&
@@ -193,7 +193,7 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     pair->list = exchange->chosen_of == mine;
     if (pair->list)
         pair->mine.entries = exchange->chosen.count;
-    if ((!pair->list || norm_needs_packet(exchange)) && !error &&
+    if ((!pair->list || norm_needs_packet(exchange, pair)) && !error &&
         compress_reader_open(kernels, mine->bytes, mine->delta_bytes, d, d, NULL, &pair->mine))
         error = BASE_EFORMAT; // our packet comes from a damaged record: no replay would help
     if (error)
@@ -261,7 +261,7 @@ double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct g
 {
     struct gossip_window window[2] = {gossip_window_on_host(&exchange->window[0]),
                                       gossip_window_on_host(&exchange->window[1])};
-    struct gossip_side ours = pair->list && !norm_needs_packet(exchange)
+    struct gossip_side ours = pair->list && !norm_needs_packet(exchange, pair)
                                   ? gossip_side_of_list(&exchange->chosen, &window[0], NULL)
                                   : gossip_side_of_packet(&pair->mine, &window[0], NULL);
     struct gossip_side theirs = gossip_side_of_packet(&pair->theirs, &window[1], NULL);

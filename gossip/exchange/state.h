@@ -91,6 +91,10 @@ struct gossip_exchange {
     struct gossip_accounted accounted;
 };
 
+struct gossip_run { // of consecutive elements
+    size_t first, count;
+};
+
 // edge.c. The number of edges that exchange, at least 1.
 size_t gossip_edges_met(const struct gossip_exchange *exchange);
 // Counts a round of local steps: the drift correction needs to know how far this node has
@@ -117,11 +121,19 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
 
 // clip.c. A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
+// The largest norm of an update that this end would apply whole now: of a packet, or of this block.
+float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
+                        enum gossip_standing standing, struct gossip_run block);
+// An update beyond this is not applied whole by both ends.
+double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 // True: an update whose norm is at most `most` is not clipped, and has been counted.
-bool gossip_clip_spares(struct gossip_exchange *exchange, struct gossip_edge *edge, double most);
+bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                        double most);
 // The part in [0, 1] of an update of this norm that is applied. `first`: this block begins a RESYNC.
-float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm);
-float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, bool first);
+float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
+                         double norm);
+float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
+                        bool first);
 
 // trust.c. Neighbours that are not trusted now.
 size_t gossip_trust_distrusted(const struct gossip_exchange *exchange);
@@ -141,6 +153,7 @@ struct gossip_pair {
     bool list;                            // exchange.chosen still holds our entries
     uint32_t *mine_index, *theirs_index;  // filled while the pair is applied, if the indices are to be
                                           // remembered; else NULL
+    double limit, common;                 // of the norm of the update: our own, gossip_clip_common
     struct gossip_pending_update *update; // the update for the trainer, or NULL: `sum` is used
     float *sum;                           // both NULL: the trainer waits for the whole model
 };
@@ -162,9 +175,6 @@ void gossip_sparse_shorten(const struct gossip_edge *edge, struct gossip_packet 
                            struct gossip_message *message);
 
 // dense.c. Runs of consecutive elements: a RESYNC block in fp32, or a slice of second moments in log8.
-struct gossip_run {
-    size_t first, count;
-};
 // The next block of a RESYNC: `count` elements, or all that are left.
 struct gossip_run gossip_dense_block(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                                      size_t count);

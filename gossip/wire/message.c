@@ -53,6 +53,7 @@ static const struct gossip_field exchange[] = {
     UINT(exchange.standing, GOSSIP_FINISHED),
     FLOAT(exchange.step_scale),
     FLOAT(exchange.weight),
+    FLOAT(exchange.limit),
     U64(exchange.pace_ns),
     UINT(exchange.form, GOSSIP_DELTA_BLOCK),
     U64(exchange.offset),
@@ -153,7 +154,7 @@ bool gossip_text_valid(const char *text, size_t length, enum gossip_field_type t
 
 static bool exchange_valid(const struct gossip_exchange_message *e)
 {
-    if (!isfinite(e->step_scale) || e->step_scale < 0.0f)
+    if (!isfinite(e->step_scale) || e->step_scale < 0.0f || !(e->limit >= 0.0f))
         return false;
     if (e->form == GOSSIP_DELTA_BLOCK)
         return e->weight == 0.5f && e->keys == 0;

@@ -16,8 +16,8 @@
 // GOSSIP_PROTOCOL; GOSSIP_PROTOCOL_LEAST follows when the earlier ones are no longer spoken. A test builds
 // nodes with others.
 #ifndef GOSSIP_PROTOCOL
-#define GOSSIP_PROTOCOL_LEAST 20
-#define GOSSIP_PROTOCOL       20
+#define GOSSIP_PROTOCOL_LEAST 21
+#define GOSSIP_PROTOCOL       21
 #endif
 struct gossip_protocols {
     uint16_t least, most; // 1 <= least <= most
@@ -92,6 +92,7 @@ struct gossip_exchange_message { // XCHG and XACK
     uint8_t standing; // enum gossip_standing of the sender when it made this delta
     float step_scale; // learning rate x local steps of the sender's round (DESIGN: drift correction)
     float weight;     // w of this meeting, in (0, 1]; set by the initiator, repeated by XACK; 1/2 for a block
+    float limit;      // the largest norm of an update that the sender applies whole, or infinite
     uint64_t pace_ns; // time of one local step of the sender; 0: not known
     uint8_t form;     // enum gossip_delta_form
     uint64_t offset;  // start of a block, in elements; 0 for sparse

@@ -121,6 +121,7 @@ struct sim_node_faults { // of tests and attackers
     bool liar;
     bool miser;      // gives no node its model
     bool stalls;     // speaks of exchanges, and neither begins nor answers one
+    bool boundless;  // clips nothing, and says so
     bool finished;   // claims that it has done its last step, once it trains
     uint64_t boasts; // claims that its model is so many rounds and steps further
 };

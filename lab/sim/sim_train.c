@@ -20,6 +20,7 @@ static struct gossip_exchange_options exchange_options(const struct sim_node *no
     options.start = learner_of(node)->start;
     options.model = node->train.vectors.model;
     options.round = node->train.rounds.round;
+    options.clip &= !node->faults.boundless;
     return options;
 }
 

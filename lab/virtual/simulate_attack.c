@@ -36,6 +36,7 @@ void simulate_attackers_arm(struct simulation *s)
     const struct lab_attackers *hostile = &s->experiment->hostile;
     for (size_t i = 0; i < hostile->count; i++) {
         struct sim_node_faults *faults = &s->world.node[hostile->items[i].node]->faults;
+        faults->boundless = true;
         faults->stalls = hostile->items[i].kind == LAB_ATTACK_STALL;
         faults->finished = hostile->items[i].kind == LAB_ATTACK_FINISHED;
     }

@@ -430,14 +430,13 @@ static const struct node_key keys[] = {
          "0.8 diverges.",
          SHARED),
     CHOICE(
-        "average.robust", average.robust, "off", "off|clip|clip+probe",
+        "average.robust", average.robust, "clip", "off|clip|clip+probe",
         "clip: a neighbour moves this node's model in a round at most by a few times what this node's own "
-        "steps do, which limits the damage of a hostile or broken one. Not for learners without noise (whole "
-        "batches) on uneven data: they may come to rest at another place. clip+probe: a neighbour whose model "
-        "is again and again clearly worse for this node's own examples than its own one, and than those of "
-        "other neighbours, moves it no more until that ends; a program that trains by itself only clips. off: "
-        "no limit.",
-        SHARED),
+        "steps do, which limits the damage of a hostile or broken one. clip+probe: also, a neighbour whose "
+        "model is again and again clearly worse for this node's own examples than its own one, and than those "
+        "of other neighbours, moves it no more until that ends; a program that trains by itself only clips. "
+        "off: no limit.",
+        TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
            "last value stays, so the model keeps longer what only the dead node knew. fade: decreases "

@@ -6,6 +6,7 @@
 #include "test/support/cpu_kernels.h"
 #include "test/support/exchange_looks.h"
 
+#include <math.h>
 #include <float.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
                                              .step_scale = scale_from(in),
                                              .standing = base_read_u8(in) % 3,
                                              .weight = flags & 1 || !(flags & 16) ? 0.5f : 0.75f,
+                                             .limit = flags & 128 ? scale_from(in) : INFINITY,
                                              .pace_ns = flags & 32 ? flags : 0,
                                              .form = flags & 1,
                                              .keys = flags >> 3 & 1,

@@ -178,7 +178,7 @@ class Edges(unittest.TestCase):
         for i in range(2):
             model = floats(self.v["ends"][f"model_of_{i}"])
             owner = SimpleNamespace(id=raw(self.v["ends"][f"id_of_{i}"]), parameters=len(model), model=model, standing=PRESENT, clock=0,
-                                    values=codec.INT8, entries=len(model) // 8, clip=0, scaling=0, bf16=self.BF16, drift=(2.0, 0.25), slices=0, step_scale=0.0,
+                                    values=codec.INT8, entries=len(model) // 8, scaling=0, bf16=self.BF16, drift=(2.0, 0.25), slices=0, step_scale=0.0,
                                     second=None, model_to_send=lambda edge: edge.owner.model,
                                     packet_to_send=self.like_logged, hear_clock=lambda peer, clock: None)
             self.owners.append(owner)

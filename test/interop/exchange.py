@@ -1,5 +1,6 @@
 """One end of an edge: the reference that both ends hold bit for bit, and the messages that move it (docs/PROTOCOL.md, section 9)."""
 
+import math
 from array import array
 
 import codec
@@ -31,9 +32,14 @@ def adopts(ours, theirs):
     return 1 if ours == AWAY else -1
 
 
+def is_whole(entries, weight, theirs):
+    """This client applies every update; the other end says up to which norm it does. c learns from what both apply."""
+    return math.isinf(theirs.limit) or weight * math.sqrt(math.fsum((t - m) ** 2 for _, m, t in entries)) <= theirs.limit
+
+
 class Edge:
-    """`owner` has: id, parameters, model (an array of fp32), standing, clock, step_scale, values, entries, clip, scaling, bf16, drift (gain
-    and limit, or None), slices, second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
+    """`owner` has: id, parameters, model (an array of fp32), standing, clock, step_scale, values, entries, scaling, bf16, drift (gain and
+    limit, or None), slices, second (an array or None), model_to_send(edge), packet_to_send(edge, message)."""
 
     def __init__(self, owner, peer):
         self.owner, self.peer = owner, peer
@@ -55,7 +61,7 @@ class Edge:
     # -- HELLO
 
     def correction_hash(self):
-        if not self.owner.drift or self.owner.clip:
+        if not self.owner.drift:
             return 0
         return codec.hash_vector(self.correction, magnitudes=True) if self.correction else codec.hash_zeros(self.owner.parameters)
 
@@ -131,7 +137,7 @@ class Edge:
     def base_of(self, form):
         owner = self.owner
         return dict(epoch=self.epoch, sequence=self.sequence, clock=owner.clock, standing=owner.standing, step_scale=owner.step_scale, weight=0.5,
-                    pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
+                    limit=math.inf, pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
 
     def sparse(self, slice_clock):
         owner = self.owner
@@ -284,8 +290,8 @@ class Edge:
         indices, values = codec.take_packet(theirs.delta, d, self.received)
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
-        self.move([(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())], weight,
-                  gain=self.gain(mine, theirs, len(ours) + len(other)))
+        entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
+        self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if is_whole(entries, weight, theirs) else 0.0)
         self.received = indices if theirs.keys else None
         if self.owner.second and self.owner.slices and mine["moment"] and theirs.moment:
             self.move_moments(mine["moment"], theirs.moment, slice_clock)

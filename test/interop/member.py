@@ -17,7 +17,7 @@ from exchange import FINISHED, PRESENT, Edge
 from noise import CHACHAPOLY, AESGCM_256, Datagrams, Handshake, Identity, Opener, Refused, Sealer, psk_of
 from wire import Message
 
-PROTOCOL = 20
+PROTOCOL = 21
 SNAPSHOT_BLOCK = 4096
 GREETING_S, SYNC_S, DOUBT_S, CALL_S, PATIENCE_S, HELPER_S = 10.0, 1.0, 4.0, 0.3, 300.0, 0.3
 DATAGRAM_PLAIN = 1152
@@ -132,7 +132,7 @@ class Member:
         self.called, self.helping = {}, []
         self.view_hash, self.view_since, self.synced = 0, 0.0, 0.0
         self.model, self.second, self.parameters = None, None, 0
-        self.clip, self.scaling, self.bf16, self.drift, self.slices, self.entries = False, 0, False, None, 0, 1
+        self.scaling, self.bf16, self.drift, self.slices, self.entries = 0, False, None, 0, 1
         self.step_scale = 0.0  # it trains nothing, so there is no drift, and c stays zero
         self.snapshot = None
         self.counts, self.log = {}, []
@@ -265,7 +265,6 @@ class Member:
         self.greeting_of_cluster = theirs.fields()
         rules = dict(rule.split(": ", 1) for rule in theirs.rules.split("; ") if ": " in rule)
         self.parameters, self.entries = theirs.parameters, codec.count_auto(theirs.parameters)
-        self.clip = rules.get("average.robust") == "clip"
         self.bf16 = rules.get("average.reference") == "bf16"
         if rules.get("average.drift_correction") == "true":
             self.drift = float(rules["average.drift_gain"]), float(rules["average.drift_limit"])

@@ -8,6 +8,7 @@
 #include "test/support/cpu_kernels.h"
 #include "test/support/sim_check.h"
 #include "test/support/sim_fault.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,7 @@ static void send_delta(struct liar *liar)
                         .clock = node->train.rounds.round + 1 + base_rng_below(&node->rng, 3),
                         .step_scale = 0.1f,
                         .weight = 0.5f,
+                        .limit = INFINITY,
                         .delta = bytes,
                         .delta_bytes = (uint32_t)used}};
     struct sim_check *check = sim_check_of(node->world);

@@ -17,6 +17,7 @@
 #include "topology/file.h"
 #include "train/model.h"
 
+#include <math.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -442,6 +443,7 @@ static const struct gossip_message messages[] = {
                      .standing = GOSSIP_PRESENT,
                      .step_scale = 0.2f,
                      .weight = 0.5f,
+                     .limit = 0.75f,
                      .pace_ns = 1000000,
                      .form = GOSSIP_DELTA_SPARSE,
                      .keys = 1,
@@ -457,6 +459,7 @@ static const struct gossip_message messages[] = {
                      .clock = 100,
                      .standing = GOSSIP_FINISHED,
                      .weight = 0.5f,
+                     .limit = INFINITY,
                      .form = GOSSIP_DELTA_BLOCK,
                      .offset = 65536,
                      .delta = SOME,

@@ -53,7 +53,6 @@ static void nodes_must_share_these_settings(void **state)
         {"average.drift_limit=0.5", "its average.drift_limit: 0.5, here it is 0.25"},
         {"average.outer_momentum=0.3", "its average.outer_momentum: 0.3, here it is 0"},
         {"average.share_second_moment=30", "its average.share_second_moment: 30, here it is 20"},
-        {"average.robust=clip", "its average.robust: clip, here it is off"},
         {"average.mode=bounded", "its average.mode: bounded, here it is sync or async"},
         {"model.seed=7", "its model.seed: 7, here it is 1"},
         {"data.seed=3", "its data.seed: 3, here it is 1"},
@@ -136,7 +135,6 @@ static void the_longest_rules_fit(void **state)
         "average.drift_limit=0.2000000000000001",
         "average.outer_momentum=0.1000000000000001",
         "average.share_second_moment=1000000",
-        "average.robust=clip",
         "model.seed=9223372036854775807",
         "model.init=weights",
         "data.seed=9223372036854775807",
@@ -303,16 +301,16 @@ static void a_different_setting_is_refused(void **state)
 // Of all differences, the one that the user can change: a late node takes the others from the cluster.
 static void the_setting_that_the_user_gave_is_named_first(void **state)
 {
-    static const char *const given[] = {"average.robust=clip"};
+    static const char *const given[] = {"average.drift_gain=3"};
     struct node_config cluster, late;
     struct base_reason why = {""};
     (void)state;
     const struct gossip_greeting trained = node_of(&cluster, trains, N_TRAINS, true),
                                  comes = node_of(&late, given, 1, false);
     assert_int_equal(node_greeting_compare(&comes, &trained, &why), BASE_EMISMATCH);
-    assert_string_equal(why.text, "its average.robust: off, here it is clip; make it the same on all nodes");
+    assert_string_equal(why.text, "its average.drift_gain: 2, here it is 3; make it the same on all nodes");
     assert_int_equal(node_greeting_compare(&trained, &comes, &why), BASE_EMISMATCH);
-    assert_string_equal(why.text, "its average.robust: clip, here it is off; make it the same on all nodes");
+    assert_string_equal(why.text, "its average.drift_gain: 3, here it is 2; make it the same on all nodes");
     node_schema_free(&node_config_schema, &cluster);
     node_schema_free(&node_config_schema, &late);
 }
