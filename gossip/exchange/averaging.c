@@ -98,6 +98,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
     packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
+    packet->progress = gossip_clip_progress(exchange);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
@@ -248,6 +249,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {
         gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
+        edge->peer_progress = theirs->progress;
     }
     return error;
 }

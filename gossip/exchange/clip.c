@@ -2,6 +2,7 @@
 #include "gossip/exchange/state.h"
 
 #include "base/hash.h"
+#include <float.h>
 #include <math.h>
 
 #define RUN    128u // elements
@@ -56,7 +57,7 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
     struct gossip_clip *clip = &exchange->clip;
 
     BASE_ASSERT(exchange->model == exchange->round.model && exchange->model != exchange->own);
-    if (!exchange->options.clip || !(step_scale > 0))
+    if (!(step_scale > 0))
         return;
     const double scale = (double)step_scale, energy = progress_energy(exchange, scale) / (scale * scale);
     if (!isfinite(energy))
@@ -65,16 +66,62 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
     clip->energy += (energy - clip->energy) / (double)clip->rounds;
 }
 
-// The more edges, the longer since the latest exchange over this one. After a fall of the learning rate an
-// exchange carries what the larger steps left: `lately` (averaging.c). A node that makes no progress of its
+// After a fall of the learning rate an exchange carries what the larger steps left: `lately` (averaging.c).
+float gossip_clip_progress(const struct gossip_exchange *exchange)
+{
+    const double progress = sqrt(exchange->clip.energy) * (double)exchange->lately;
+
+    BASE_ASSERT(progress >= 0);
+    return (float)fmin(progress, (double)FLT_MAX);
+}
+
+// Of the peer of edge `i`, as last told, or the own one after the last edge; 0: not known.
+static float progress_of(const struct gossip_exchange *exchange, size_t i)
+{
+    BASE_ASSERT(i <= exchange->n_edges);
+    if (i == exchange->n_edges)
+        return gossip_clip_progress(exchange);
+    return gossip_edge_is_met(exchange, exchange->edges[i]) ? exchange->edges[i]->peer_progress : 0;
+}
+
+static bool has_rank(const struct gossip_exchange *exchange, float progress, size_t rank)
+{
+    size_t below = 0, others = 0;
+
+    for (size_t i = 0; i <= exchange->n_edges; i++) {
+        const float other = progress_of(exchange, i);
+        below += other > 0 && other < progress;
+        others += other > 0 && other <= progress;
+    }
+    return below <= rank && rank < others;
+}
+
+// The median of the own progress and that of the neighbours, or the own one if that is more. Where its own
+// data have little left to teach, a node moves little by itself and far with the others. A minority of the
+// neighbours that lies cannot raise it beyond what an honest one tells.
+static double usual_progress(const struct gossip_exchange *exchange)
+{
+    const float own = gossip_clip_progress(exchange);
+    size_t known = 0;
+
+    for (size_t i = 0; i <= exchange->n_edges; i++)
+        known += progress_of(exchange, i) > 0;
+    for (size_t i = 0; i <= exchange->n_edges; i++) {
+        const float progress = progress_of(exchange, i);
+        if (progress > own && has_rank(exchange, progress, known / 2))
+            return (double)progress;
+    }
+    return (double)own;
+}
+
+// The more edges, the longer since the latest exchange over this one. A node that makes no progress of its
 // own follows its neighbours; before its first round it follows nobody.
 static double reach_of(const struct gossip_exchange *exchange)
 {
     if (exchange->pace.rounds == 0)
         return 0;
-    const double edges = (double)gossip_edges_met(exchange);
-    const double reach = GOSSIP_CLIP_TIMES * sqrt(edges * exchange->clip.energy) * (double)exchange->lately;
-    return reach > 0 ? reach : INFINITY;
+    const double usual = usual_progress(exchange), edges = (double)gossip_edges_met(exchange);
+    return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
 }
 
 // Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one

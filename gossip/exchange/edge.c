@@ -248,7 +248,7 @@ const char *gossip_edge_state_name(enum gossip_edge_state state)
 
 // Does this edge count among those that exchange? It does between two turns of all edges, even if its link
 // has just broken or its process has just started, so that the weight of an exchange does not depend on that.
-static bool is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+bool gossip_edge_is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (edge->state == GOSSIP_EDGE_LIVE)
         return true;
@@ -261,6 +261,6 @@ size_t gossip_edges_met(const struct gossip_exchange *exchange)
     size_t met = 0;
 
     for (size_t i = 0; i < exchange->n_edges; i++)
-        met += is_met(exchange, exchange->edges[i]);
+        met += gossip_edge_is_met(exchange, exchange->edges[i]);
     return met ? met : 1;
 }

@@ -57,6 +57,7 @@ struct gossip_edge {
     uint8_t question;      // number of our latest HELLO question, 1..127
     uint8_t repeats;       // how often that question was repeated
     struct gossip_trust trust;
+    float peer_progress;   // of the peer's learner in a round, as last told; 0: not known
     unsigned halvings;     // of the reach, after updates far beyond it (clip.c)
     double moved;          // by how far this neighbour has moved our model since round `moved_round` began
     double swept;          // its square, by the blocks of the RESYNC under way
@@ -88,6 +89,8 @@ enum base_error gossip_edge_forget(struct gossip_exchange *exchange, const struc
 bool gossip_edge_request_fits(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 void gossip_edge_drop_correction(struct gossip_exchange *exchange, struct gossip_edge *edge);
 void gossip_edge_drop_request(struct gossip_edge *edge);
+// The edge exchanges, or is about to.
+bool gossip_edge_is_met(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Does this end ask where only one end may (RESYNC)? The end with the lower id does.
 bool gossip_edge_leads(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 // Every change of an edge's state; says what the edge allows to pace.

@@ -43,6 +43,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->step_scale = message->step_scale;
     packet->weight = message->weight;
     packet->limit = message->limit;
+    packet->progress = message->progress;
     packet->pace_ns = message->pace_ns;
     packet->form = (enum gossip_delta_form)message->form;
     packet->offset = message->offset;
@@ -70,6 +71,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .step_scale = packet->step_scale,
         .weight = packet->weight,
         .limit = packet->limit,
+        .progress = packet->progress,
         .pace_ns = packet->pace_ns,
         .form = (uint8_t)packet->form,
         .offset = packet->offset,

@@ -13,7 +13,8 @@ struct gossip_packet {
     uint64_t epoch, sequence, clock;
     enum gossip_standing standing;
     float step_scale, weight, limit;
-    uint64_t pace_ns; // not stored: it would be out of date
+    float progress;   // not stored: it would be out of date
+    uint64_t pace_ns; // likewise
     enum gossip_delta_form form;
     uint64_t offset;
     bool keys;      // the receiver remembers the indices; not stored: a restart forgets them

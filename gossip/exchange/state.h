@@ -119,7 +119,9 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                         const struct gossip_effect *effect) BASE_CHECK;
 
-// clip.c. A round of local steps has been published.
+// clip.c. Norm of what this node's learner moves the model by in a round.
+float gossip_clip_progress(const struct gossip_exchange *exchange);
+// A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
 // The largest norm of an update that this end would apply whole now: of a packet, or of this block.
 float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,

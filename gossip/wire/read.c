@@ -1,6 +1,6 @@
-// Reads messages, with our own cursor for the formats that occur (msgpack's specification: fixarray, the
-// unsigned integers, fixstr, str 8 and str 16, float 32). msgpack-c's unpacker allocates memory according to
-// numbers in the input. Every violation sets reader->failed.
+// Reads messages, with our own cursor for the formats that occur (msgpack's specification: fixarray and
+// array 16, the unsigned integers, fixstr, str 8 and str 16, float 32). msgpack-c's unpacker allocates memory
+// according to numbers in the input. Every violation sets reader->failed.
 #include "base/cursor.h"
 #include "gossip/wire/fields.h"
 #include <string.h>
@@ -101,15 +101,25 @@ static void get_payloads(struct base_reader *reader, const struct gossip_kind *k
     }
 }
 
+// The number of elements; 0: another form.
+static uint64_t get_array(struct base_reader *reader)
+{
+    const uint8_t first = base_read_u8(reader);
+    if ((first & 0xf0u) == 0x90u)
+        return first & 0x0fu;
+    const uint64_t count = first == 0xdcu ? get_big_endian(reader, 2) : 0;
+    return count > 0x0fu ? count : 0;
+}
+
 enum base_error gossip_message_decode(const uint8_t *bytes, size_t count, struct gossip_message *message)
 {
     struct base_reader reader = base_reader_of(bytes, count);
     struct gossip_message parsed;
     memset(&parsed, 0, sizeof parsed);
-    const uint8_t array = base_read_u8(&reader);
+    const uint64_t elements = get_array(&reader);
     parsed.kind = (enum gossip_message_kind)get_uint(&reader, GOSSIP_LAST_KIND);
     const struct gossip_kind *kind = gossip_kind_of(parsed.kind);
-    if (reader.failed || !kind || array != (0x90u | (kind->count + 1))) // fixarray
+    if (reader.failed || !kind || elements != kind->count + 1)
         return BASE_EFORMAT;
     for (unsigned i = 0; i < kind->count; i++)
         get_field(&reader, &kind->fields[i], (char *)&parsed + kind->fields[i].offset);

@@ -431,9 +431,9 @@ static const struct node_key keys[] = {
          SHARED),
     CHOICE(
         "average.robust", average.robust, "clip", "off|clip|clip+probe",
-        "clip: a neighbour moves this node's model in a round at most by a few times what this node's own "
-        "steps do, which limits the damage of a hostile or broken one. clip+probe: also, a neighbour whose "
-        "model is again and again clearly worse for this node's own examples than its own one, and than those "
+        "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
+        "and those of most neighbours do, which limits the damage of a hostile or broken one. clip+probe: "
+        "also, a neighbour whose model is again and again clearly worse for this node's own examples than its own one, and than those "
         "of other neighbours, moves it no more until that ends; a program that trains by itself only clips. "
         "off: no limit.",
         TOLD),

@@ -137,7 +137,7 @@ class Edge:
     def base_of(self, form):
         owner = self.owner
         return dict(epoch=self.epoch, sequence=self.sequence, clock=owner.clock, standing=owner.standing, step_scale=owner.step_scale, weight=0.5,
-                    limit=math.inf, pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
+                    limit=math.inf, progress=0.0, pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
 
     def sparse(self, slice_clock):
         owner = self.owner

@@ -13,7 +13,8 @@ NAMES = ("", "greeting", "hello", "xchg", "xack", "busy", "bye", "members", "sna
 
 # A field: a number and its bound; "float"; "text" or "name" and its longest length; "bytes" (its length is in the header).
 EXCHANGE = (("epoch", U64), ("sequence", U64), ("clock", U64), ("standing", 2), ("step_scale", "float"), ("weight", "float"),
-            ("limit", "float"), ("pace_ns", U64), ("form", 1), ("offset", U64), ("keys", 1), ("delta", "bytes", U32), ("moment", "bytes", U32),
+            ("limit", "float"), ("progress", "float"),
+            ("pace_ns", U64), ("form", 1), ("offset", U64), ("keys", 1), ("delta", "bytes", U32), ("moment", "bytes", U32),
             ("news", "bytes", 64))
 FIELDS = {
     GREETING: (("version", "text", 31), ("name", "name", 63), ("model", "text", 95), ("schema", U64), ("parameters", U64),
@@ -63,9 +64,13 @@ def put_text(text):
     return (struct.pack(">BB", 0xD9, len(raw)) if len(raw) <= U8 else struct.pack(">BH", 0xDA, len(raw))) + raw
 
 
+def put_array(count):
+    return bytes([0x90 | count]) if count < 16 else struct.pack(">BH", 0xDC, count)
+
+
 def encode(message):
     fields = FIELDS[message.kind]
-    header, payloads = bytes([0x90 | len(fields) + 1, message.kind]), b""
+    header, payloads = put_array(len(fields) + 1) + bytes([message.kind]), b""
     for name, kind, *_ in fields:
         value = getattr(message, name)
         if kind == "float":
@@ -126,7 +131,7 @@ def check(message):
     """What the bounds of single fields do not say."""
     if message.kind in (XCHG, XACK):
         block = message.form == 1
-        return math.isfinite(message.step_scale) and message.step_scale >= 0 and message.limit >= 0 and (
+        return math.isfinite(message.step_scale) and message.step_scale >= 0 and message.limit >= 0 and math.isfinite(message.progress) and message.progress >= 0 and (
             message.weight == 0.5 and not message.keys if block else 0 < message.weight <= 1 and message.offset == 0)
     if message.kind == MEMBERS:
         return len(message.packet) > 0
@@ -139,8 +144,10 @@ def check(message):
 
 def decode(data):
     reader = Reader(data)
-    first, kind = reader.take(2)
-    if kind not in FIELDS or first != 0x90 | len(FIELDS[kind]) + 1:
+    array = reader.take(1)
+    array += reader.take(2) if array[0] == 0xDC else b""
+    kind = reader.take(1)[0]
+    if kind not in FIELDS or array != put_array(len(FIELDS[kind]) + 1):
         raise Refused("a message of no known kind, or with another number of fields")
     message, payloads = Message(kind), []
     for name, form, *bound in FIELDS[kind]:

@@ -60,6 +60,13 @@ static uint64_t clipped(const struct net *net, size_t node)
     return totals.clipped;
 }
 
+// As if node 0 had told nothing of its progress, which is then not the usual one of a pair.
+static double moved_by_a_stranger(struct net *net, uint64_t round)
+{
+    net->node[1].exchange->edges[0]->peer_progress = 0;
+    return moved_in(net, round);
+}
+
 static void test_a_neighbour_moves_a_node_at_most_by_a_multiple_of_its_own_progress(void **state)
 {
     struct net *net = pair_net(false, 84);
@@ -68,7 +75,7 @@ static void test_a_neighbour_moves_a_node_at_most_by_a_multiple_of_its_own_progr
     (void)state;
     shift(net, 0, 1000); // from the first message on
     for (uint64_t round = 1; round <= 30; round++) {
-        const double moved = moved_in(net, round);
+        const double moved = moved_by_a_stranger(net, round);
         assert_true(moved < limit);
         assert_true(round > 1 || moved > limit / 2); // it follows as far as it may
         assert_true(round <= GOSSIP_CLIP_HALVINGS || moved < limit / 32);
@@ -236,14 +243,16 @@ static void test_no_order_of_messages_moves_a_node_further(void **state)
 
     (void)state;
     options.clip = true;
-    struct net *net = net_create(2, PAIR, TOPOLOGY_RING, net_seed(90), &options);
+    struct net *net = net_create(3, PAIR, TOPOLOGY_RING, net_seed(90), &options);
     net->forgets = true;
     net_link_all(net);
     const struct gossip_exchange *victim = net->node[1].exchange;
+    const struct gossip_id honest = net_id(2);
     for (uint64_t round = 1; round <= 200; round++) {
         begin_round(net, 1, NULL, round);
         memcpy(before, victim->model, sizeof before);
-        const double reach = GOSSIP_CLIP_TIMES * sqrt(victim->clip.energy) * (double)victim->lately;
+        gossip_edge_find(victim, &honest)->peer_progress = 1e-6f;
+        const double reach = GOSSIP_CLIP_TIMES * sqrt(2 * victim->clip.energy) * (double)victim->lately;
         for (uint64_t count = base_rng_below(&net->rng, 6); count > 0; count--)
             push(net, ++pushes, reach);
         assert_true(norm_between(victim->model, before) <= 1.001 * reach);
@@ -314,6 +323,59 @@ static void test_the_limit_is_that_of_a_round_and_neighbour(void **state)
     assert_true(of_block(exchange, edge, 0.6 * GOSSIP_CLIP_TIMES, true) == 1);
     assert_true(fabsf(of_block(exchange, edge, 0.8 * GOSSIP_CLIP_TIMES, true) - 0.5f) < 1e-6f);
     gossip_exchange_destroy(exchange);
+}
+
+static void add_told(struct gossip_exchange *exchange, uint8_t id, float progress)
+{
+    struct gossip_edge *edge;
+
+    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{id}}, &edge), BASE_OK);
+    edge->state = GOSSIP_EDGE_LIVE;
+    edge->peer_progress = progress;
+}
+
+// What a packet may do beside GOSSIP_CLIP_TIMES and the root of the edges.
+static double usual(struct gossip_exchange *exchange)
+{
+    const float most =
+        gossip_clip_limit(exchange, exchange->edges[0], GOSSIP_PRESENT, (struct gossip_run){0, 0});
+    return (double)most / GOSSIP_CLIP_TIMES / sqrt((double)gossip_edges_met(exchange));
+}
+
+// A node whose own data teach little goes with its neighbours; a minority that lies changes nothing.
+static void test_the_limit_knows_the_progress_of_most(void **state)
+{
+    static const struct {
+        float told[4];
+        double expected;
+    } cases[] = {
+        {{0}, 1},
+        {{5}, 5},
+        {{0.5f}, 1},
+        {{0.5f, 1e30f}, 1},
+        {{5, 1e30f}, 5},
+        {{5, 9}, 5},
+        {{0.5f, 0.6f}, 1},
+        {{4, 5, 6, 7}, 5},
+        {{4, 5, 6, 1e30f}, 5},
+        {{1e-9f, 4, 5, 6}, 4},
+        {{0.5f, 0.5f, 1e30f, 1e30f}, 1},
+    };
+    float start[1] = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gossip_exchange *exchange = alone(1, false, start);
+        exchange->lately = 0.5f;
+        exchange->clip.energy = 4; // own progress 1
+        exchange->pace.rounds++;
+        for (uint8_t j = 0; j < 4; j++)
+            add_told(exchange, j + 1, cases[i].told[j]);
+        assert_true(fabs(usual(exchange) - cases[i].expected) < 1e-5);
+        exchange->clip.energy = 0;
+        assert_true(isinf(usual(exchange)));
+        gossip_exchange_destroy(exchange);
+    }
 }
 
 // Who is far away for long is followed ever less, until it comes back.
@@ -582,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_the_correction_does_not_learn_from_what_is_clipped),
         cmocka_unit_test(test_second_moments_grow_slowly),
         cmocka_unit_test(test_the_limit_is_that_of_a_round_and_neighbour),
+        cmocka_unit_test(test_the_limit_knows_the_progress_of_most),
         cmocka_unit_test(test_far_updates_halve_the_limit),
         cmocka_unit_test(test_no_order_of_messages_moves_a_node_further),
         cmocka_unit_test(test_progress_is_what_the_learner_does_itself),

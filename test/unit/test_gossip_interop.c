@@ -444,6 +444,7 @@ static const struct gossip_message messages[] = {
                      .step_scale = 0.2f,
                      .weight = 0.5f,
                      .limit = 0.75f,
+                     .progress = 0.125f,
                      .pace_ns = 1000000,
                      .form = GOSSIP_DELTA_SPARSE,
                      .keys = 1,
