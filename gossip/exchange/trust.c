@@ -53,8 +53,7 @@ static uint64_t part_of_all(const struct gossip_exchange *exchange, unsigned par
 
 static bool may_be_looked_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE &&
-           edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
+    return edge->state == GOSSIP_EDGE_LIVE && edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
            edge->exchanges - edge->trust.exchanges >= part_of_all(exchange, GOSSIP_TRUST_EVERY);
 }
 
