@@ -231,6 +231,30 @@ static void test_edges_are_looked_at_in_turn(void **state)
     net_destroy(net);
 }
 
+// An edge whose latest look was bad comes first, so that five of them take no five turns.
+static void test_a_bad_look_is_followed_by_another_one_soon(void **state)
+{
+    struct net *net = trust_net(4, 406);
+    float reference[PARAMETERS];
+    struct gossip_id peer;
+    uint64_t round = 0;
+    size_t looks[4] = {0};
+
+    (void)state;
+    rounds(net, &round, 20);
+    tell(net, 3, 0);
+    tell(net, 1, 0.3);
+    while (looks[1] < GOSSIP_TRUST_LOOKS - 1) {
+        rounds(net, &round, 2);
+        assert_true(gossip_exchange_look(net->node[0].exchange, &peer, reference));
+        looks[net_index(&peer)]++;
+        tell(net, net_index(&peer), net_index(&peer) == 1 ? 0.3 : 0);
+    }
+    assert_int_equal(looks[3], 0);
+    assert_false(trusts(net, 1));
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_all_neighbours_that_lag_alike_are_trusted),
         cmocka_unit_test(test_a_node_never_distrusts_more_than_half),
         cmocka_unit_test(test_edges_are_looked_at_in_turn),
+        cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
