@@ -53,22 +53,27 @@ static uint64_t part_of_all(const struct gossip_exchange *exchange, unsigned par
 
 static bool may_be_looked_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE &&
-           edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
+    return edge->state == GOSSIP_EDGE_LIVE && edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
            edge->exchanges - edge->trust.exchanges >= part_of_all(exchange, GOSSIP_TRUST_EVERY);
 }
 
-// The one with the most exchanges since its latest look.
+// One whose latest look was bad comes first, then the one with the most exchanges since its latest look.
+static bool is_before(const struct gossip_edge *edge, const struct gossip_edge *other)
+{
+    const bool bad = edge->trust.bad > 0, others = other->trust.bad > 0;
+
+    if (bad != others)
+        return bad;
+    return edge->exchanges - edge->trust.exchanges > other->exchanges - other->trust.exchanges;
+}
+
 static const struct gossip_edge *turn(const struct gossip_exchange *exchange)
 {
     const struct gossip_edge *next = NULL;
 
-    for (size_t i = 0; i < exchange->n_edges; i++) {
-        const struct gossip_edge *edge = exchange->edges[i];
-        if (may_be_looked_at(exchange, edge) &&
-            (!next || edge->exchanges - edge->trust.exchanges > next->exchanges - next->trust.exchanges))
-            next = edge;
-    }
+    for (size_t i = 0; i < exchange->n_edges; i++)
+        if (may_be_looked_at(exchange, exchange->edges[i]) && (!next || is_before(exchange->edges[i], next)))
+            next = exchange->edges[i];
     return next;
 }
 

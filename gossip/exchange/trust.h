@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GOSSIP_TRUST_LEARNED 0.9   // of the loss of nothing: below it there is something to compare with
-#define GOSSIP_TRUST_LOST    0.125 // of what this node's model knows, more than over the best other edge
-#define GOSSIP_TRUST_LOOKS   5u    // in a row: bad ones end the trust, good ones bring it back
-#define GOSSIP_TRUST_DOUBLES 4u    // times that the good ones double, once with each further verdict
-#define GOSSIP_TRUST_FIRST   4u    // part of the exchanges that send every element once: before the first look
-#define GOSSIP_TRUST_EVERY   8u    // likewise: between two looks
+#define GOSSIP_TRUST_LEARNED 0.9       // of the loss of nothing: below it there is something to compare with
+#define GOSSIP_TRUST_LOST    (1.0 / 6) // of what this node's model knows, more than over the best other edge
+#define GOSSIP_TRUST_LOOKS   5u        // in a row: bad ones end the trust, good ones bring it back
+#define GOSSIP_TRUST_DOUBLES 4u        // times that the good ones double, once with each further verdict
+#define GOSSIP_TRUST_FIRST   4u // part of the exchanges that send every element once: before the first look
+#define GOSSIP_TRUST_EVERY   8u // likewise: between two looks
 
 struct gossip_trust {
     enum { GOSSIP_TRUSTED, GOSSIP_DISTRUSTED } state;
-    bool looked;        // `lost` is known
-    double lost;        // at the latest look: part of what this node's model knows that the reference does not
+    bool looked; // `lost` is known
+    double lost; // at the latest look: part of what this node's model knows that the reference does not
     uint64_t exchanges; // of the edge, at that look
     unsigned bad, good; // looks in a row
     unsigned verdicts;  // times that trust has ended

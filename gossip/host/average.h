@@ -99,7 +99,7 @@ struct gossip_average_round {
     bool others;      // gossip_life_others
     uint64_t pace_ns; // as in struct gossip_exchange_event, like the vectors
     struct gossip_learner_vectors vectors;
-    bool scaled; // vectors.blob is the scaling of the data
+    bool scaled;              // vectors.blob is the scaling of the data
     struct gossip_look *look; // borrowed until DONE; NULL: neighbours are not judged
 };
 void gossip_average_round(struct gossip_average *average, const struct gossip_average_round *round);

@@ -86,8 +86,8 @@ struct gossip_learner {
     // node's own examples than the one in the vectors. NULL: it cannot tell, and takes the models of others
     // as they come.
     bool (*accepts)(void *owner, size_t which, const float *model, enum gossip_learner_offer offer);
-    // Likewise: the losses of `model` and of the one in the vectors, on a few of its own examples, others each
-    // time. NULL: it has none.
+    // Likewise: the losses of `model` and of the one in the vectors, on a few of its own examples, others
+    // each time. NULL: it has none.
     void (*compare)(void *owner, size_t which, const float *model, struct gossip_losses *losses);
     // For a checkpoint: writes the state besides the vectors, malloc'ed, which the caller frees; returns its
     // size. NULL if checkpoints are written in another way. `thaw` restores it; RESTORED follows.

@@ -296,9 +296,11 @@ static void give(struct sim_node *node)
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
-    const struct gossip_average_round round = {
-        .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors,
-        .look = look_of(node)};
+    const struct gossip_average_round round = {.meet = *meet,
+                                               .others = sim_life_others(node),
+                                               .pace_ns = train->step_ns,
+                                               .vectors = train->vectors,
+                                               .look = look_of(node)};
 
     give(node);
     train->begun_ns = sim_node_now(node);

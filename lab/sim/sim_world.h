@@ -62,8 +62,8 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, verdicts, merges,
-        checkpoints, resumed,
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, verdicts,
+        merges, checkpoints, resumed,
         replayed; // replayed: records of journals
 };
 

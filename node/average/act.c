@@ -179,10 +179,11 @@ static void tell_verdict(const struct gossip_average_action *action)
     char peer[GOSSIP_ID_HEX];
     gossip_id_hex(&action->peer, peer);
     if (action->verdict == GOSSIP_VERDICT_TRUST)
-        base_log(BASE_LOG_INFO, "trusts",
-                 "neighbour %.16s: what it sends fits this node's own examples again, in %u looks in a row; it "
-                 "moves this node's model as others do",
-                 peer, action->trust.good);
+        base_log(
+            BASE_LOG_INFO, "trusts",
+            "neighbour %.16s: what it sends fits this node's own examples again, in %u looks in a row; it "
+            "moves this node's model as others do",
+            peer, action->trust.good);
     else
         base_log(BASE_LOG_WARN, "distrusts",
                  "neighbour %.16s: the mean of its model and this node's has lost %.0f%% of what this node's "

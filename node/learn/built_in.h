@@ -31,7 +31,7 @@ struct node_built_in {
     struct train_watch watch;            // of the losses of these steps
     const struct train_dataset *watched; // the examples to which its bounds belong
     struct train_probe probe;            // of the latest model that was judged
-    uint64_t looks, looked; // at neighbours' models; own_examples at the latest one
+    uint64_t looks, looked;              // at neighbours' models; own_examples at the latest one
     uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 

@@ -44,7 +44,7 @@ struct node_learner {
     uint64_t own_rounds, last_round;   // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
-    struct gossip_look look;       // its model is NULL where neighbours are not judged
+    struct gossip_look look;           // its model is NULL where neighbours are not judged
     bool told_finished, told_diverged; // told_diverged: of a program's losses, until they recover
     char refused[256];                 // why a received model cannot be used; ""
     bool checkpoint_failed;            // the latest one
