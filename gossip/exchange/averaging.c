@@ -98,6 +98,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
     packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
+    packet->bound = gossip_clip_bound(exchange);
     packet->progress = gossip_clip_progress(exchange);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
@@ -155,7 +156,7 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
 static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_pair *pair, float weight, float gain)
 {
-    struct gossip_effect effect = {.weight = weight, .gain = gain};
+    struct gossip_effect effect = {.weight = weight, .gain = gain, .keep = 1};
 
     BASE_ASSERT(pair->common <= pair->limit);
     if (!isfinite(pair->common) || !(weight > 0) ||
@@ -176,7 +177,12 @@ static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct g
     const float weight =
         gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
 
-    return clipped(exchange, edge, pair, weight, drift_gain(exchange, mine, theirs, pair));
+    struct gossip_effect effect =
+        clipped(exchange, edge, pair, weight, drift_gain(exchange, mine, theirs, pair));
+
+    if (gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
+        effect.keep = gossip_clip_keep(exchange, edge, fminf(mine->bound, theirs->bound));
+    return effect;
 }
 
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -210,7 +216,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     const struct gossip_effect effect = known ? *known : effect_of(exchange, edge, mine, theirs, &pair);
     gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
                           pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
-    gossip_sparse_apply(exchange, edge, mine, &pair, effect.weight, effect.gain);
+    gossip_sparse_apply(exchange, edge, mine, &pair, &effect);
     if (slice.count && edge->trust.state == GOSSIP_TRUSTED)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
     if (!known)
@@ -259,7 +265,8 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                         const struct gossip_effect *effect)
 {
-    if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain)))
+    if (!(effect->weight >= 0 && effect->weight <= 1 && effect->gain >= 0 && isfinite(effect->gain) &&
+          effect->keep > 0 && effect->keep <= 1))
         return BASE_EFORMAT;
     BASE_ASSERT(edge->state == GOSSIP_EDGE_DOWN);
     edge->since = 0; // the steps of that time are lost

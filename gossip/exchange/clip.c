@@ -1,69 +1,69 @@
-// How far neighbours may move this node: own progress, and what is left of an update (RULES.md).
+// How far neighbours may move this node: progress, and what is left of an update and of a correction
+// (RULES.md).
 #include "gossip/exchange/state.h"
 
+#include "base/bf16.h"
 #include "base/hash.h"
 #include <float.h>
 #include <math.h>
 
-#define RUN    128u // elements
-#define RUNS   32u  // of a model that is too large to be read in every round
-#define RECENT 32u  // rounds of the mean
+#define RUN 128u // elements
+// Of a model that is too large to be read in every round. Progress is a mean over rounds.
+#define PROGRESS_RUNS   32u
+#define CORRECTION_RUNS 128u
+#define RECENT          32u              // rounds of the mean
+#define FALL            (1 - 1.0 / 2048) // of the highest usual progress in a round
+#define PARTS           3u               // of a sum of vectors
 
-static void add_run(struct gossip_exchange *exchange, const float *vector, size_t count, double part,
+struct part { // of a sum of vectors
+    const float *vector;
+    const uint16_t *bf16; // or this
+    double times;
+};
+
+static void add_run(struct gossip_exchange *exchange, const struct part *part, size_t first, size_t count,
                     double *sum)
 {
-    const float *run = gossip_window_fetch(&exchange->window[0], vector, count);
-
-    for (size_t i = 0; i < count; i++)
-        sum[i] += part * (double)run[i];
+    if (part->vector) {
+        const float *run = gossip_window_fetch(&exchange->window[0], part->vector + first, count);
+        for (size_t i = 0; i < count; i++)
+            sum[i] += part->times * (double)run[i];
+    }
+    for (size_t i = 0; i < count && part->bf16; i++)
+        sum[i] += part->times * (double)bf16_widen(part->bf16[first + i]);
 }
 
-// The correction moves the model with every step, too, but neighbours have made it.
-static double run_energy(struct gossip_exchange *exchange, size_t first, size_t count, double step_scale)
+static double run_energy(struct gossip_exchange *exchange, const struct part parts[PARTS], size_t first,
+                         size_t count)
 {
-    double moved[RUN] = {0}, energy = 0;
+    double sum[RUN] = {0}, energy = 0;
 
     BASE_ASSERT(count <= RUN && first + count <= exchange->options.parameters);
-    add_run(exchange, exchange->model + first, count, 1, moved);
-    add_run(exchange, exchange->own + first, count, -1, moved);
-    if (exchange->round.correction)
-        add_run(exchange, exchange->round.correction + first, count, -step_scale, moved);
+    for (size_t i = 0; i < PARTS; i++)
+        add_run(exchange, &parts[i], first, count, sum);
     for (size_t i = 0; i < count; i++)
-        energy += moved[i] * moved[i];
+        energy += sum[i] * sum[i];
     return energy;
 }
 
-// Every element of a small model. Of a larger one a run from each of RUNS equal parts, elsewhere in every
-// round.
-static double progress_energy(struct gossip_exchange *exchange, double step_scale)
+// |sum|^2 of every element of a small model. Of a larger one a run from each of so many equal parts,
+// elsewhere for another seed.
+static double energy_of(struct gossip_exchange *exchange, const struct part parts[PARTS], size_t runs,
+                        uint64_t seed)
 {
-    const size_t d = exchange->options.parameters, part = d / RUNS;
+    const size_t d = exchange->options.parameters, part = d / runs;
     double energy = 0;
 
     if (part <= RUN) {
         for (size_t first = 0; first < d; first += RUN)
-            energy += run_energy(exchange, first, d - first < RUN ? d - first : RUN, step_scale);
+            energy += run_energy(exchange, parts, first, d - first < RUN ? d - first : RUN);
         return energy;
     }
-    for (size_t i = 0; i < RUNS; i++) {
-        const size_t at = (size_t)(base_hash_mix(exchange->counted * RUNS + i) % (part - RUN + 1));
-        energy += run_energy(exchange, i * part + at, RUN, step_scale);
+    for (size_t i = 0; i < runs; i++) {
+        const size_t at = (size_t)(base_hash_mix(seed * runs + i) % (part - RUN + 1));
+        energy += run_energy(exchange, parts, i * part + at, RUN);
     }
-    return energy * (double)d / (RUNS * RUN);
-}
-
-void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
-{
-    struct gossip_clip *clip = &exchange->clip;
-
-    BASE_ASSERT(exchange->model == exchange->round.model && exchange->model != exchange->own);
-    if (!(step_scale > 0))
-        return;
-    const double scale = (double)step_scale, energy = progress_energy(exchange, scale) / (scale * scale);
-    if (!isfinite(energy))
-        return;
-    clip->rounds += clip->rounds < RECENT;
-    clip->energy += (energy - clip->energy) / (double)clip->rounds;
+    return energy * (double)d / (double)(runs * RUN);
 }
 
 // After a fall of the learning rate an exchange carries what the larger steps left: `lately` (averaging.c).
@@ -114,6 +114,27 @@ static double usual_progress(const struct gossip_exchange *exchange)
     return (double)own;
 }
 
+void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
+{
+    struct gossip_clip *clip = &exchange->clip;
+
+    BASE_ASSERT(exchange->model == exchange->round.model && exchange->model != exchange->own);
+    if (!(step_scale > 0))
+        return;
+    // The correction moves the model with every step, too, but neighbours have made it.
+    const struct part moved[PARTS] = {{.vector = exchange->model, .times = 1},
+                                      {.vector = exchange->own, .times = -1},
+                                      {.vector = exchange->round.correction, .times = -(double)step_scale}};
+    const double scale = (double)step_scale;
+    const double energy = energy_of(exchange, moved, PROGRESS_RUNS, exchange->counted) / (scale * scale);
+    if (!isfinite(energy))
+        return;
+    clip->rounds += clip->rounds < RECENT;
+    clip->energy += (energy - clip->energy) / (double)clip->rounds;
+    const double usual = exchange->lately > 0 ? usual_progress(exchange) / (double)exchange->lately : 0;
+    clip->highest = fmax(usual, clip->highest * FALL);
+}
+
 // The more edges, the longer since the latest exchange over this one. A node that makes no progress of its
 // own follows its neighbours; before its first round it follows nobody.
 static double reach_of(const struct gossip_exchange *exchange)
@@ -122,6 +143,27 @@ static double reach_of(const struct gossip_exchange *exchange)
         return 0;
     const double usual = usual_progress(exchange), edges = (double)gossip_edges_met(exchange);
     return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
+}
+
+// The correction of an edge moves this node in a round by at most so much.
+float gossip_clip_bound(const struct gossip_exchange *exchange)
+{
+    if (!exchange->options.clip || !(exchange->clip.energy > 0) || !(exchange->lately > 0))
+        return INFINITY;
+    return (float)(GOSSIP_CLIP_BOUND * exchange->clip.highest);
+}
+
+// From the same elements at both ends, in the same order.
+float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound)
+{
+    const struct part correction[PARTS] = {
+        {.vector = edge->correction.fp32, .bf16 = edge->correction.bf16, .times = 1}};
+
+    if (!isfinite(bound) || !gossip_vector_is(&edge->correction))
+        return 1;
+    const uint64_t seed = base_hash_mix(edge->epoch ^ base_hash_mix(edge->sequence));
+    const double norm = sqrt(energy_of(exchange, correction, CORRECTION_RUNS, seed));
+    return norm > (double)bound ? fmaxf((float)((double)bound / norm), GOSSIP_CLIP_KEEP) : 1;
 }
 
 // Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one

@@ -9,10 +9,13 @@
 #define GOSSIP_CLIP_TIMES    3 // the usual progress, and the root of the number of edges
 #define GOSSIP_CLIP_FAR      2 // an update beyond this many times the limit halves the limit of its edge
 #define GOSSIP_CLIP_HALVINGS 6
+#define GOSSIP_CLIP_BOUND    1.5  // usual progress: what the correction of an edge moves a node in a round
+#define GOSSIP_CLIP_KEEP     0.5f // of a longer one, in an exchange, at least
 
 struct gossip_clip {
     double energy;   // of own progress in units of the step scale: a mean over recent rounds
     uint64_t rounds; // measured so far
+    double highest;  // usual progress of late, in units of the step scale
 };
 
 #endif

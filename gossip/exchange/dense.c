@@ -156,8 +156,8 @@ enum base_error gossip_dense_commit(struct gossip_exchange *exchange, struct gos
     if (!error && adopts == 0)
         step.weight = known ? known->weight : weight_of(exchange, edge, mine, theirs, block);
     if (!error)
-        gossip_journal_commit(exchange, edge, mine, theirs, 0, &(struct gossip_effect){.weight = step.weight},
-                              NULL);
+        gossip_journal_commit(exchange, edge, mine, theirs, 0,
+                              &(struct gossip_effect){.weight = step.weight, .keep = 1}, NULL);
     for (size_t done = 0; done < block.count && !error; done += window->room) {
         size_t count = piece_of(block.count, done, window->room), first = block.first + done;
         error = read_piece(&window[0], mine->bytes, done, count);

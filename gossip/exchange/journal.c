@@ -91,7 +91,7 @@ void gossip_journal_commit(struct gossip_exchange *exchange, const struct gossip
     BASE_ASSERT(mine->held && (asked || mine == &edge->answer));
     if (!begin(exchange, edge, GOSSIP_JOURNAL_COMMIT,
                (asked ? 1 : gossip_packet_stored_bytes(mine)) + gossip_packet_message_bytes(theirs) + 8 +
-                   2 * 4 + 4 + n_keys * sizeof *keys->index,
+                   3 * 4 + 4 + n_keys * sizeof *keys->index,
                &writer))
         return;
     if (asked)
@@ -102,6 +102,7 @@ void gossip_journal_commit(struct gossip_exchange *exchange, const struct gossip
     base_write_u64(&writer, slice_clock);
     base_write_f32(&writer, effect->weight);
     base_write_f32(&writer, effect->gain);
+    base_write_f32(&writer, effect->keep);
     base_write_u32(&writer, (uint32_t)n_keys);
     for (size_t i = 0; i < n_keys; i++)
         base_write_u32(&writer, keys->index[i]);

@@ -45,6 +45,7 @@ struct gossip_journal {
 // of x. Both depend on what this process knew, so they are stored.
 struct gossip_effect {
     float weight, gain;
+    float keep; // the part of c that stays, in (0, 1]
 };
 
 // Each of these does nothing while no journal is kept. Out of memory, the journal ends.

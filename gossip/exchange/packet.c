@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELD_NOT, HELD_WITHOUT_LIMIT, HELD }; // the first byte of the checkpoint form
+enum { HELD_NOT, HELD_WITHOUT_LIMITS, HELD }; // the first byte of the checkpoint form
 
 void gossip_packet_free(struct gossip_packet *packet)
 {
@@ -43,6 +43,7 @@ enum base_error gossip_packet_keep(struct gossip_packet *packet,
     packet->step_scale = message->step_scale;
     packet->weight = message->weight;
     packet->limit = message->limit;
+    packet->bound = message->bound;
     packet->progress = message->progress;
     packet->pace_ns = message->pace_ns;
     packet->form = (enum gossip_delta_form)message->form;
@@ -71,6 +72,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
         .step_scale = packet->step_scale,
         .weight = packet->weight,
         .limit = packet->limit,
+        .bound = packet->bound,
         .progress = packet->progress,
         .pace_ns = packet->pace_ns,
         .form = (uint8_t)packet->form,
@@ -86,7 +88,7 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet, 
 
 size_t gossip_packet_message_bytes(const struct gossip_exchange_message *message)
 {
-    return 1 + 3 * 8 + 1 + 3 * 4 + 1 + 8 + 2 * 4 + (size_t)message->delta_bytes + message->moment_bytes;
+    return 1 + 3 * 8 + 1 + 4 * 4 + 1 + 8 + 2 * 4 + (size_t)message->delta_bytes + message->moment_bytes;
 }
 
 void gossip_packet_store_message(const struct gossip_exchange_message *message, struct base_writer *writer)
@@ -99,6 +101,7 @@ void gossip_packet_store_message(const struct gossip_exchange_message *message, 
     base_write_f32(writer, message->step_scale);
     base_write_f32(writer, message->weight);
     base_write_f32(writer, message->limit);
+    base_write_f32(writer, message->bound);
     base_write_u8(writer, message->form);
     base_write_u64(writer, message->offset);
     base_write_u32(writer, message->delta_bytes);
@@ -143,13 +146,14 @@ enum base_error gossip_packet_restore(struct gossip_packet *packet, struct base_
     message.step_scale = base_read_f32(reader);
     message.weight = base_read_f32(reader);
     message.limit = held == HELD ? base_read_f32(reader) : INFINITY;
+    message.bound = held == HELD ? base_read_f32(reader) : INFINITY;
     message.form = base_read_u8(reader);
     message.offset = base_read_u64(reader);
     message.delta_bytes = base_read_u32(reader);
     message.moment_bytes = base_read_u32(reader);
     if (reader->failed || message.form > GOSSIP_DELTA_BLOCK || message.standing > GOSSIP_FINISHED ||
         !isfinite(message.step_scale) || message.step_scale < 0 ||
-        !(message.weight > 0 && message.weight <= 1) || !(message.limit >= 0) ||
+        !(message.weight > 0 && message.weight <= 1) || !(message.limit >= 0) || !(message.bound >= 0) ||
         (message.form == GOSSIP_DELTA_SPARSE && message.offset != 0) ||
         (size_t)message.delta_bytes + message.moment_bytes > most)
         return BASE_EFORMAT;

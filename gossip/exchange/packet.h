@@ -12,7 +12,7 @@ struct gossip_packet {
     bool held; // the other fields are valid
     uint64_t epoch, sequence, clock;
     enum gossip_standing standing;
-    float step_scale, weight, limit;
+    float step_scale, weight, limit, bound;
     float progress;   // not stored: it would be out of date
     uint64_t pace_ns; // likewise
     enum gossip_delta_form form;
@@ -35,8 +35,8 @@ struct gossip_message gossip_packet_message(const struct gossip_packet *packet,
                                             enum gossip_message_kind kind);
 
 // Checkpoint form: u8 2, or 0 if none is held, then u64 epoch, sequence, clock, u8 standing, f32 step scale,
-// f32 weight, f32 limit, u8 form, u64 offset, u32 delta bytes, u32 moment bytes, the bytes. Those of protocol
-// 20 begin with 1 and have no limit. `most`: of payload bytes that are accepted.
+// f32 weight, f32 limit, f32 bound, u8 form, u64 offset, u32 delta bytes, u32 moment bytes, the bytes. Those
+// of protocol 20 begin with 1 and have no limit. `most`: of payload bytes that are accepted.
 size_t gossip_packet_stored_bytes(const struct gossip_packet *packet);
 void gossip_packet_store(const struct gossip_packet *packet, struct base_writer *writer);
 // The same of the peer's side, as its message has it.

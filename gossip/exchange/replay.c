@@ -187,6 +187,7 @@ static enum base_error redo_commit(struct gossip_exchange *exchange, struct goss
     const uint64_t slice_clock = base_read_u64(body);
     effect.weight = base_read_f32(body);
     effect.gain = base_read_f32(body);
+    effect.keep = base_read_f32(body);
     mine = asked ? &edge->request : mine;
     if (!error)
         error = restore_keys(edge, body);

@@ -286,9 +286,12 @@ static uint64_t rounding_of(const struct gossip_edge *edge)
 }
 
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_packet *mine, struct gossip_pair *pair, float weight, float gain)
+                         const struct gossip_packet *mine, struct gossip_pair *pair,
+                         const struct gossip_effect *effect)
 {
-    BASE_ASSERT(weight >= 0 && weight <= 1 && gain >= 0);
+    const float weight = effect->weight, gain = effect->gain;
+
+    BASE_ASSERT(weight >= 0 && weight <= 1 && gain >= 0 && effect->keep > 0);
     struct gossip_side ours = our_side(exchange, pair, pair->mine_index);
     struct gossip_side theirs =
         gossip_side_of_packet(&pair->theirs, &exchange->window[1], pair->theirs_index);
@@ -300,6 +303,8 @@ void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *e
                                     .gain = gain};
     const bool corrects = gossip_vector_is(&edge->correction) && gain > 0;
 
+    if (effect->keep < 1 && gossip_vector_is(&edge->correction))
+        gossip_sum_shrink(exchange, edge, effect->keep);
     if (corrects) {
         step.correction = edge->correction.fp32;
         step.correction_bf16 = edge->correction.bf16;

@@ -119,7 +119,10 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock,
                                         const struct gossip_effect *effect) BASE_CHECK;
 
-// clip.c. Norm of what this node's learner moves the model by in a round.
+// clip.c. The largest norm of c that this node keeps; the part of it that both ends keep.
+float gossip_clip_bound(const struct gossip_exchange *exchange);
+float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound);
+// Norm of what this node's learner moves the model by in a round.
 float gossip_clip_progress(const struct gossip_exchange *exchange);
 // A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
@@ -165,8 +168,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
                                    const struct gossip_exchange_message *theirs,
                                    struct gossip_pair *pair) BASE_CHECK;
 void gossip_sparse_apply(struct gossip_exchange *exchange, struct gossip_edge *edge,
-                         const struct gossip_packet *mine, struct gossip_pair *pair, float weight,
-                         float gain);
+                         const struct gossip_packet *mine, struct gossip_pair *pair,
+                         const struct gossip_effect *effect);
 // |q_j - q_i| of a pair that has not been applied yet.
 double gossip_sparse_norm(const struct gossip_exchange *exchange, const struct gossip_pair *pair);
 // An upper bound of it, |q_j| + |q_i|: without a pass over the indices, at a tenth of the time.
@@ -210,6 +213,8 @@ void gossip_sum_keep(struct gossip_exchange *exchange);
 void gossip_sum_publish(struct gossip_exchange *exchange, float *x);
 // A round ends: the trainer gets the sum, without the parts that have faded.
 void gossip_sum_hand_out(struct gossip_exchange *exchange);
+// Multiplies the correction of an edge by `part`.
+void gossip_sum_shrink(struct gossip_exchange *exchange, struct gossip_edge *edge, float part);
 // Recomputes the sum. Subtracting a correction that has ended would leave its rounding errors behind.
 void gossip_sum_again(struct gossip_exchange *exchange);
 

@@ -41,6 +41,20 @@ void gossip_sum_again(struct gossip_exchange *exchange)
         kernels->vectors->add(count, 1, exchange->orphans[e].correction, sum);
 }
 
+void gossip_sum_shrink(struct gossip_exchange *exchange, struct gossip_edge *edge, float part)
+{
+    const struct kernels *kernels = exchange->options.kernels;
+    const size_t count = exchange->options.parameters;
+
+    BASE_ASSERT(part > 0 && part < 1 && gossip_vector_is(&edge->correction));
+    if (edge->correction.fp32 && exchange->sum.now) {
+        kernels->vectors->fade(count, part, edge->correction.fp32, exchange->sum.now);
+        return;
+    }
+    gossip_vector_scale(kernels, &edge->correction, count, part);
+    gossip_sum_again(exchange);
+}
+
 static float *own(struct gossip_exchange *exchange)
 {
     struct gossip_sum *sum = &exchange->sum;

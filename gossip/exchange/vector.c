@@ -57,6 +57,15 @@ void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector
         to[i] += part * bf16_widen(vector->bf16[i]);
 }
 
+void gossip_vector_scale(const struct kernels *kernels, struct gossip_vector *vector, size_t count,
+                         float part)
+{
+    if (vector->fp32)
+        kernels->vectors->scale(count, part, vector->fp32);
+    for (size_t i = 0; vector->bf16 && i < count; i++)
+        vector->bf16[i] = bf16_nearest(part * bf16_widen(vector->bf16[i]));
+}
+
 static size_t widen_piece(const uint16_t *from, size_t left, float piece[PIECE])
 {
     size_t count = left < PIECE ? left : PIECE;

@@ -29,6 +29,9 @@ void gossip_vector_round(const struct kernels *kernels, struct gossip_vector *ve
 // to[i] += part * vector[i]
 void gossip_vector_add(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                        float part, float *to);
+// vector[i] *= part
+void gossip_vector_scale(const struct kernels *kernels, struct gossip_vector *vector, size_t count,
+                         float part);
 // Hash of the values that the elements represent, as kernels_apply.hash.
 uint64_t gossip_vector_hash(const struct kernels *kernels, const struct gossip_vector *vector, size_t count,
                             bool magnitudes);

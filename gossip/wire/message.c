@@ -54,6 +54,7 @@ static const struct gossip_field exchange[] = {
     FLOAT(exchange.step_scale),
     FLOAT(exchange.weight),
     FLOAT(exchange.limit),
+    FLOAT(exchange.bound),
     FLOAT(exchange.progress),
     U64(exchange.pace_ns),
     UINT(exchange.form, GOSSIP_DELTA_BLOCK),
@@ -155,8 +156,9 @@ bool gossip_text_valid(const char *text, size_t length, enum gossip_field_type t
 
 static bool exchange_valid(const struct gossip_exchange_message *e)
 {
-    if (!isfinite(e->step_scale) || e->step_scale < 0.0f || !(e->limit >= 0.0f) || !isfinite(e->progress) ||
-        e->progress < 0.0f)
+    if (!isfinite(e->step_scale) || e->step_scale < 0.0f || !isfinite(e->progress) || e->progress < 0.0f)
+        return false;
+    if (!(e->limit >= 0.0f) || !(e->bound >= 0.0f))
         return false;
     if (e->form == GOSSIP_DELTA_BLOCK)
         return e->weight == 0.5f && e->keys == 0;

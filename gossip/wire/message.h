@@ -93,6 +93,7 @@ struct gossip_exchange_message { // XCHG and XACK
     float step_scale; // learning rate x local steps of the sender's round (DESIGN: drift correction)
     float weight;     // w of this meeting, in (0, 1]; set by the initiator, repeated by XACK; 1/2 for a block
     float limit;      // the largest norm of an update that the sender applies whole, or infinite
+    float bound;      // the largest norm of c that the sender keeps, or infinite
     float progress;   // norm of what the sender's own learner moves its model by in a round; 0: not known
     uint64_t pace_ns; // time of one local step of the sender; 0: not known
     uint8_t form;     // enum gossip_delta_form

@@ -91,8 +91,9 @@ class Bans(ClusterTest):
     def test_numbers_that_are_none_ban_the_member_that_sends_them(self):
         nodes = self.begin()
         for name, field in (("not-finite", {"step_scale": math.nan}), ("infinite", {"step_scale": math.inf}), ("heavy", {"weight": 2.0})):
-            exchange = Message(wire.XCHG, **{**dict(epoch=0, sequence=0, clock=1, standing=0, step_scale=0.0, weight=0.5, pace_ns=0, form=0,
-                                                    offset=0, keys=0, delta=b"", moment=b"", news=b""), **field})
+            exchange = Message(wire.XCHG, **{**dict(epoch=0, sequence=0, clock=1, standing=0, step_scale=0.0, weight=0.5, limit=math.inf,
+                                                    bound=math.inf, progress=0.0, pace_ns=0, form=0, offset=0, keys=0, delta=b"", moment=b"",
+                                                    news=b""), **field})
             liar = self.made(Member, os.urandom(32), name)
             liar.call_missing = lambda: None
             self.misbehave(liar, wire.encode(exchange))

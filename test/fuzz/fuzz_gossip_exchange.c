@@ -6,8 +6,8 @@
 #include "test/support/cpu_kernels.h"
 #include "test/support/exchange_looks.h"
 
-#include <math.h>
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum { D = 40 };
@@ -62,6 +62,7 @@ static struct gossip_message message_from(struct base_reader *in, uint64_t known
                                              .standing = base_read_u8(in) % 3,
                                              .weight = flags & 1 || !(flags & 16) ? 0.5f : 0.75f,
                                              .limit = flags & 128 ? scale_from(in) : INFINITY,
+                                             .bound = flags & 128 ? scale_from(in) : INFINITY,
                                              .progress = flags & 128 ? scale_from(in) : 0,
                                              .pace_ns = flags & 32 ? flags : 0,
                                              .form = flags & 1,

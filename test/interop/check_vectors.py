@@ -188,9 +188,9 @@ class Edges(unittest.TestCase):
             self.begin_edge(i)
 
     def like_logged(self, edge, packet):
-        """The step scale depends on the history of a node, and in bf16 so does the choice of entries."""
+        """Step scale and progress depend on the history of a node, and in bf16 so does the choice of entries."""
         logged = self.logged[self.ends.index(edge)]
-        return {**packet, "step_scale": logged.step_scale, **({"delta": logged.delta} if self.BF16 else {})}
+        return {**packet, "step_scale": logged.step_scale, "progress": logged.progress, **({"delta": logged.delta} if self.BF16 else {})}
 
     def begin_edge(self, i):
         """At the seed model, which is zero here."""

@@ -137,7 +137,7 @@ class Edge:
     def base_of(self, form):
         owner = self.owner
         return dict(epoch=self.epoch, sequence=self.sequence, clock=owner.clock, standing=owner.standing, step_scale=owner.step_scale, weight=0.5,
-                    limit=math.inf, progress=0.0, pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
+                    limit=math.inf, bound=math.inf, progress=0.0, pace_ns=0, form=form, offset=0, keys=0, delta=b"", moment=b"", news=b"")
 
     def sparse(self, slice_clock):
         owner = self.owner
@@ -284,6 +284,17 @@ class Edge:
         beta = codec.f32(codec.f32(gain * 0.5 * entries) / self.owner.parameters)
         return codec.f32(min(beta, limit) / codec.f32(0.5 * codec.f32(low + high)))
 
+    def keep(self, mine, theirs):
+        """What both ends keep of c: it has a bound."""
+        bound, d = min(mine["bound"], theirs.bound), self.owner.parameters
+        if not self.correction or math.isinf(bound) or mine["standing"] != theirs.standing or theirs.standing == FINISHED:
+            return 1.0
+        part, seed = d // 128, codec.mix(self.epoch ^ codec.mix(self.sequence))
+        runs = [(i * part + codec.mix(128 * seed + i & codec.MASK) % (part - 127), 128) for i in range(128)] if part > 128 else [(0, d)]
+        energy = math.fsum(c * c for first, count in runs for c in self.correction[first:first + count])
+        norm = math.sqrt(energy * d / 16384 if part > 128 else energy)
+        return max(codec.f32(bound / norm), 0.5) if norm > bound else 1.0
+
     def commit_sparse(self, mine, theirs, slice_clock):
         d = self.owner.parameters
         ours = dict(zip(*codec.take_packet(mine["delta"], d)))
@@ -291,6 +302,9 @@ class Edge:
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
         entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
+        kept = self.keep(mine, theirs)
+        if kept < 1:
+            self.correction = array("f", (kept * c for c in self.correction))
         self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if is_whole(entries, weight, theirs) else 0.0)
         self.received = indices if theirs.keys else None
         if self.owner.second and self.owner.slices and mine["moment"] and theirs.moment:

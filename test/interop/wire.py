@@ -13,7 +13,7 @@ NAMES = ("", "greeting", "hello", "xchg", "xack", "busy", "bye", "members", "sna
 
 # A field: a number and its bound; "float"; "text" or "name" and its longest length; "bytes" (its length is in the header).
 EXCHANGE = (("epoch", U64), ("sequence", U64), ("clock", U64), ("standing", 2), ("step_scale", "float"), ("weight", "float"),
-            ("limit", "float"), ("progress", "float"),
+            ("limit", "float"), ("bound", "float"), ("progress", "float"),
             ("pace_ns", U64), ("form", 1), ("offset", U64), ("keys", 1), ("delta", "bytes", U32), ("moment", "bytes", U32),
             ("news", "bytes", 64))
 FIELDS = {
@@ -131,7 +131,7 @@ def check(message):
     """What the bounds of single fields do not say."""
     if message.kind in (XCHG, XACK):
         block = message.form == 1
-        return math.isfinite(message.step_scale) and message.step_scale >= 0 and message.limit >= 0 and math.isfinite(message.progress) and message.progress >= 0 and (
+        return math.isfinite(message.step_scale) and message.step_scale >= 0 and message.limit >= 0 and message.bound >= 0 and math.isfinite(message.progress) and message.progress >= 0 and (
             message.weight == 0.5 and not message.keys if block else 0 < message.weight <= 1 and message.offset == 0)
     if message.kind == MEMBERS:
         return len(message.packet) > 0

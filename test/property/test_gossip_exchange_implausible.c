@@ -190,6 +190,7 @@ static void send_lie(struct net *net, enum gossip_refusal why)
                                                            .step_scale = 0.1f,
                                                            .weight = 0.5f,
                                                            .limit = INFINITY,
+                                                           .bound = INFINITY,
                                                            .delta = garbage,
                                                            .delta_bytes = sizeof garbage};
     assert_int_equal(net_step(net, 0, &event), BASE_OK);

@@ -239,8 +239,8 @@ static void test_a_record_with_an_invalid_packet_is_refused(void **state)
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
     // Epoch and sequence, which must be those of the edge; standing; signs of the step scale and of the
-    // weight; offset of a sparse delta.
-    static const size_t places[] = {1, 9, 25, 29, 33, 35};
+    // weight, of limit and bound; offset of a sparse delta.
+    static const size_t places[] = {1, 9, 25, 29, 33, 37, 41, 43};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         size_t flipped = places[i];
         uint8_t before = saved.transactions[flipped];
@@ -257,7 +257,7 @@ static void test_a_record_with_an_invalid_packet_is_refused(void **state)
 // Replaces the indices of the request by the hash of a list that neither end has.
 static void take_indices_away(struct saved *saved)
 {
-    enum { DELTA_BYTES = 43, PAYLOAD = 51, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
+    enum { DELTA_BYTES = 51, PAYLOAD = 59, HEADER_BYTES = 6, SAME_KEYS = 4, HASH_BYTES = 8 };
     uint8_t *at = saved->transactions, *packet = at + PAYLOAD;
     size_t entries = packet[2], value_bytes = kernels_section_bytes(KERNELS_INT8, entries);
     struct base_reader reader = base_reader_of(at + DELTA_BYTES, 4);
@@ -339,7 +339,7 @@ static void test_an_edge_forgotten_at_its_beginning_heals(void **state)
 static void test_a_request_of_another_form_is_refused(void **state)
 {
     // its place in the transactions: after held, epoch, sequence, clock, ...
-    enum { FORM = 1 + 3 * 8 + 1 + 2 * 4 };
+    enum { FORM = 1 + 3 * 8 + 1 + 4 * 4 };
     struct net *net = linked_net(2, 200, false, net_seed(24));
     struct gossip_exchange *fresh;
     struct base_reason why;
@@ -347,7 +347,7 @@ static void test_a_request_of_another_form_is_refused(void **state)
     (void)state;
     net_round(net, 0, 1);
     struct saved saved = save(net, 0);
-    assert_int_equal(saved.transactions[0], 1);
+    assert_int_equal(saved.transactions[0], 2);
     assert_int_equal(saved.transactions[FORM], GOSSIP_DELTA_SPARSE);
     for (int turn = 0; turn < 3; turn++) {
         struct gossip_exchange_options options = net->node[0].options;

@@ -53,6 +53,7 @@ static inline void any_exchange(struct gossip_exchange_message *exchange)
     exchange->standing = (uint8_t)base_rng_below(&rng, 3);
     exchange->step_scale = (float)base_rng_uniform(&rng);
     exchange->limit = base_rng_below(&rng, 2) ? INFINITY : (float)base_rng_uniform(&rng);
+    exchange->bound = base_rng_below(&rng, 2) ? INFINITY : (float)base_rng_uniform(&rng);
     exchange->progress = (float)base_rng_uniform(&rng);
     exchange->pace_ns = any_u64();
     exchange->form = (uint8_t)base_rng_below(&rng, 2);

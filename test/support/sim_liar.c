@@ -140,6 +140,7 @@ static void send_delta(struct liar *liar)
                         .step_scale = 0.1f,
                         .weight = 0.5f,
                         .limit = INFINITY,
+                        .bound = INFINITY,
                         .delta = bytes,
                         .delta_bytes = (uint32_t)used}};
     struct sim_check *check = sim_check_of(node->world);

@@ -17,8 +17,8 @@
 #include "topology/file.h"
 #include "train/model.h"
 
-#include <math.h>
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -444,6 +444,7 @@ static const struct gossip_message messages[] = {
                      .step_scale = 0.2f,
                      .weight = 0.5f,
                      .limit = 0.75f,
+                     .bound = 2,
                      .progress = 0.125f,
                      .pace_ns = 1000000,
                      .form = GOSSIP_DELTA_SPARSE,
@@ -461,6 +462,7 @@ static const struct gossip_message messages[] = {
                      .standing = GOSSIP_FINISHED,
                      .weight = 0.5f,
                      .limit = INFINITY,
+                     .bound = INFINITY,
                      .form = GOSSIP_DELTA_BLOCK,
                      .offset = 65536,
                      .delta = SOME,

@@ -79,7 +79,7 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[8].via.u64, message->as.tell.values_bytes);
     }
     if (message->kind == GOSSIP_XCHG || message->kind == GOSSIP_XACK) {
-        assert_int_equal(array->size, 16);
+        assert_int_equal(array->size, 17);
         assert_true(array->ptr[1].via.u64 == message->as.exchange.epoch);
         assert_int_equal(array->ptr[4].via.u64, message->as.exchange.standing);
         assert_int_equal(array->ptr[5].type, MSGPACK_OBJECT_FLOAT32);
@@ -89,11 +89,13 @@ static void check_standard(const struct gossip_message *message, const uint8_t *
         assert_int_equal(array->ptr[7].type, MSGPACK_OBJECT_FLOAT32);
         assert_true((float)array->ptr[7].via.f64 == message->as.exchange.limit);
         assert_int_equal(array->ptr[8].type, MSGPACK_OBJECT_FLOAT32);
-        assert_true((float)array->ptr[8].via.f64 == message->as.exchange.progress);
-        assert_true(array->ptr[9].via.u64 == message->as.exchange.pace_ns);
-        assert_int_equal(array->ptr[13].via.u64, message->as.exchange.delta_bytes);
-        assert_int_equal(array->ptr[14].via.u64, message->as.exchange.moment_bytes);
-        assert_int_equal(array->ptr[15].via.u64, message->as.exchange.news_bytes);
+        assert_true((float)array->ptr[8].via.f64 == message->as.exchange.bound);
+        assert_int_equal(array->ptr[9].type, MSGPACK_OBJECT_FLOAT32);
+        assert_true((float)array->ptr[9].via.f64 == message->as.exchange.progress);
+        assert_true(array->ptr[10].via.u64 == message->as.exchange.pace_ns);
+        assert_int_equal(array->ptr[14].via.u64, message->as.exchange.delta_bytes);
+        assert_int_equal(array->ptr[15].via.u64, message->as.exchange.moment_bytes);
+        assert_int_equal(array->ptr[16].via.u64, message->as.exchange.news_bytes);
     }
     if (message->kind == GOSSIP_PARKED) {
         assert_int_equal(array->size, 4);
