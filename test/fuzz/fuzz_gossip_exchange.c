@@ -7,6 +7,7 @@
 #include "test/support/exchange_looks.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum { D = 40 };
