@@ -77,14 +77,6 @@ static double reach_of(const struct gossip_exchange *exchange)
     return reach > 0 ? reach : INFINITY;
 }
 
-// How far this neighbour may move the model in one round.
-static double limit_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
-{
-    if (edge->trust.state == GOSSIP_DISTRUSTED)
-        return 0;
-    return ldexp(reach_of(exchange), -(int)edge->halvings);
-}
-
 // Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one
 // direction for ever, and would win in the end, however little a single exchange moves.
 static void judge(struct gossip_edge *edge, double norm, double reach)
@@ -111,7 +103,7 @@ bool gossip_clip_spares(struct gossip_exchange *exchange, struct gossip_edge *ed
 {
     const double moved = moved_since(exchange, edge);
 
-    if (edge->halvings > 0 || !(moved + most <= limit_of(exchange, edge)))
+    if (edge->halvings > 0 || !(moved + most <= reach_of(exchange)))
         return false;
     edge->moved += most;
     return true;
@@ -128,10 +120,10 @@ static float count(struct gossip_exchange *exchange, double norm, double left)
 
 float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm)
 {
-    const double moved = moved_since(exchange, edge);
+    const double moved = moved_since(exchange, edge), whole = reach_of(exchange);
 
-    judge(edge, norm, reach_of(exchange));
-    const float part = count(exchange, norm, fmax(limit_of(exchange, edge) - moved, 0));
+    judge(edge, norm, whole);
+    const float part = count(exchange, norm, fmax(ldexp(whole, -(int)edge->halvings) - moved, 0));
     edge->moved += (double)part * norm;
     return part;
 }
@@ -144,7 +136,7 @@ float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *ed
         edge->moved = moved;
         edge->swept = 0;
     }
-    const double left = fmax(limit_of(exchange, edge) - edge->moved, 0);
+    const double left = fmax(ldexp(reach_of(exchange), -(int)edge->halvings) - edge->moved, 0);
     const float part = count(exchange, norm, sqrt(fmax(left * left - edge->swept, 0)));
     edge->swept += (double)part * norm * (double)part * norm;
     return part;
