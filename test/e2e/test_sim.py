@@ -150,6 +150,12 @@ class SimTest(unittest.TestCase):
         for kind in ("noise", "negated", "sign", "big"):  # 87.4, 86.6, 84.7, 86.8%
             self.assertGreater(self.attacked(kind, "average.robust=clip"), 0.83, kind)
 
+    def test_a_pull_that_never_ends_is_seen_in_the_losses(self):
+        """It is not far in any exchange. Long rounds, because a look is due after 1,024 examples of a node's own."""
+        longer = ("train.batch=32", "average.local_steps=8", "train.steps=2400")
+        self.assertLess(self.attacked("replay", "average.robust=clip", *longer), 0.5)  # 14.0%
+        self.assertGreater(self.attacked("replay", "average.robust=clip+probe", *longer), 0.85)  # 90.0%
+
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")
         stalled, ghostly = (self.perform("sim", ATTACKED, kind, f"attackers=[{{node: 3, kind: {kind}}}]", "average.deadline_floor=1s",

@@ -236,17 +236,6 @@ static void pair(struct node *node, float first, float second)
     }
 }
 
-static void begin_looking(struct node *node, uint64_t round, struct gossip_look *look)
-{
-    const struct gossip_average_round meet = {
-        .meet = {.round = round, .meets = true, .step_scale = 0.1f},
-        .others = true,
-        .vectors = {.model = node->model, .correction = node->correction},
-        .look = look};
-    gossip_average_round(node->average, &meet);
-    act(node);
-}
-
 static void begin_round(struct node *node, uint64_t round, bool meets)
 {
     const struct gossip_average_round meet = {
@@ -860,65 +849,6 @@ static void the_deadline_of_a_round_passes(void **state)
         destroy(&node[i]);
 }
 
-// The looks of a trainer go with its rounds. Node 0 has an edge of one exchange, which sends half of all.
-static void a_look_goes_with_a_round_and_comes_back_with_the_next(void **state)
-{
-    struct gossip_look look = {.state = GOSSIP_LOOK_WANTED};
-    struct gossip_edge_info info;
-    struct node node[2];
-    (void)state;
-    pair(node, 0, 4);
-    look.model = vector(-1);
-    begin_looking(&node[0], 1, &look);
-    assert_int_equal(look.state, GOSSIP_LOOK_WANTED);
-    begin_round(&node[1], 1, true);
-    deliver(&node[0], &node[1]);
-    deliver(&node[1], &node[0]);
-    assert_int_equal(look.state, GOSSIP_LOOK_GIVEN); // after the exchange
-    assert_int_equal(graph_number(&look.peer), 1);
-    gossip_exchange_edge_info(node[0].exchange, 0, &info);
-    assert_memory_equal(look.model, info.reference, D * sizeof(float));
-    look.state = GOSSIP_LOOK_JUDGED;
-    look.losses = (struct gossip_losses){.nothing = 2, .own = 1, .other = 1.5};
-    begin_looking(&node[0], 2, &look);
-    assert_int_equal(look.state, GOSSIP_LOOK_UNUSED);
-    gossip_exchange_edge_info(node[0].exchange, 0, &info);
-    assert_true(info.trust.looked && info.trust.lost == 0.5);
-    free(look.model);
-    for (size_t i = 0; i < 2; i++)
-        destroy(&node[i]);
-}
-
-static void compare_with(void *owner, size_t which, const float *model, struct gossip_losses *losses)
-{
-    *losses =
-        (struct gossip_losses){.nothing = *(double *)owner, .own = (double)which, .other = (double)model[0]};
-}
-
-static void a_trainer_looks_when_it_can_afford_it(void **state)
-{
-    double nothing = 7;
-    float model = 5;
-    struct gossip_look look = {.model = &model};
-    const struct gossip_learner learner = {.owner = &nothing, .compare = compare_with};
-    const struct gossip_learner_steps poor = {0}, rich = {.affords = true};
-    (void)state;
-    gossip_look_want(NULL, &rich);
-    gossip_look_compare(NULL, &learner, 0);
-    gossip_look_want(&look, &poor);
-    assert_int_equal(look.state, GOSSIP_LOOK_UNUSED);
-    gossip_look_want(&look, &rich);
-    assert_int_equal(look.state, GOSSIP_LOOK_WANTED);
-    gossip_look_compare(&look, &learner, 3); // nothing was given
-    assert_int_equal(look.state, GOSSIP_LOOK_WANTED);
-    look.state = GOSSIP_LOOK_GIVEN;
-    gossip_look_want(&look, &rich); // one at a time
-    assert_int_equal(look.state, GOSSIP_LOOK_GIVEN);
-    gossip_look_compare(&look, &learner, 3);
-    assert_int_equal(look.state, GOSSIP_LOOK_JUDGED);
-    assert_true(look.losses.nothing == 7 && look.losses.own == 3 && look.losses.other == 5);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -945,8 +875,6 @@ int main(void)
         cmocka_unit_test(a_merged_model_that_is_refused_leaves_the_own_one),
         cmocka_unit_test(a_merge_that_is_given_up_leaves_the_own_model),
         cmocka_unit_test(the_deadline_of_a_round_passes),
-        cmocka_unit_test(a_look_goes_with_a_round_and_comes_back_with_the_next),
-        cmocka_unit_test(a_trainer_looks_when_it_can_afford_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
