@@ -265,7 +265,7 @@ class Member:
         self.greeting_of_cluster = theirs.fields()
         rules = dict(rule.split(": ", 1) for rule in theirs.rules.split("; ") if ": " in rule)
         self.parameters, self.entries = theirs.parameters, codec.count_auto(theirs.parameters)
-        self.clip = rules.get("average.robust") == "clip"
+        self.clip = rules.get("average.robust") in ("clip", "clip+probe")
         self.bf16 = rules.get("average.reference") == "bf16"
         if rules.get("average.drift_correction") == "true":
             self.drift = float(rules["average.drift_gain"]), float(rules["average.drift_limit"])
