@@ -46,17 +46,20 @@ bool train_probe_is_worse(const struct train_probe *probe, enum train_offer offe
 
 // -- the losses
 
-// Spread evenly over its examples: always the same ones.
-static enum base_error choose(const struct train_dataset *data, struct train_dataset *part)
+// Spread evenly over its examples; with the same `turn` the same ones.
+static enum base_error choose(const struct train_dataset *data, size_t most, uint64_t turn,
+                              struct train_dataset *part)
 {
     const size_t affordable = LABELS_MOST / train_dataset_labels(data),
-                 wanted = affordable < EXAMPLES_LEAST         ? EXAMPLES_LEAST
-                          : affordable > TRAIN_PROBE_EXAMPLES ? TRAIN_PROBE_EXAMPLES
-                                                              : affordable,
+                 wanted = affordable < EXAMPLES_LEAST ? EXAMPLES_LEAST
+                          : affordable > most         ? most
+                                                      : affordable,
                  count = wanted < data->examples ? wanted : data->examples;
     uint32_t rows[TRAIN_PROBE_EXAMPLES];
+    BASE_ASSERT(count > 0 && count <= TRAIN_PROBE_EXAMPLES);
+    const size_t shift = (size_t)(turn % (data->examples / count));
     for (size_t i = 0; i < count; i++)
-        rows[i] = (uint32_t)(i * data->examples / count);
+        rows[i] = (uint32_t)(i * data->examples / count + shift);
     return train_dataset_subset(data, rows, count, part);
 }
 
@@ -99,33 +102,75 @@ static double best_of(struct train_trainer *trainer, const struct train_dataset 
     return best_tenth(loss, part->examples);
 }
 
-static void measure(struct train_trainer *trainer, const struct train_dataset *part, const float *there,
-                    enum train_offer offer, struct train_probe *probe)
+static void compare(struct train_trainer *trainer, const struct train_dataset *part, const float *there,
+                    struct train_probe *probe)
 {
     probe->nothing = train_loss_of_nothing(train_model_spec(trainer->model), part);
     probe->own = loss_of(trainer, part, trainer->x.device);
     probe->other = loss_of(trainer, part, there);
+}
+
+static void measure(struct train_trainer *trainer, const struct train_dataset *part, const float *there,
+                    enum train_offer offer, struct train_probe *probe)
+{
+    compare(trainer, part, there, probe);
     if (offer != TRAIN_OFFER_MERGED || !train_probe_is_worse(probe, TRAIN_OFFER_DONORS))
         return;
     probe->best_own = best_of(trainer, part, trainer->x.device);
     probe->best_other = best_of(trainer, part, there);
 }
 
-struct train_probe train_probe(struct train_trainer *trainer, const float *model, enum train_offer offer)
+// `model` in the kernels' memory; copied: whether it is a copy. NULL: no memory.
+static const float *place(const struct train_trainer *trainer, const float *model)
 {
-    struct train_probe probe = {NAN, NAN, NAN, NAN, NAN, trainer->step >= TRAIN_PROBE_TRAINED};
     const struct kernels *kernels = trainer->kernels;
     const size_t bytes = trainer->count * sizeof *model;
-    struct train_dataset part;
-    if (trainer->holds || trainer->feed.data->examples == 0 || choose(trainer->feed.data, &part))
-        return probe;
     float *copy = kernels->shares_host ? NULL : kernels->alloc(bytes);
     if (copy)
         kernels->upload(copy, model, bytes);
-    if (copy || kernels->shares_host)
-        measure(trainer, &part, copy ? copy : model, offer, &probe);
-    if (copy)
-        kernels->release(copy);
+    return kernels->shares_host ? model : copy;
+}
+
+static void leave(const struct train_trainer *trainer, const float *placed)
+{
+    if (!trainer->kernels->shares_host)
+        trainer->kernels->release((float *)(uintptr_t)placed);
+}
+
+static struct train_probe unknown(const struct train_trainer *trainer)
+{
+    return (struct train_probe){NAN, NAN, NAN, NAN, NAN, trainer->step >= TRAIN_PROBE_TRAINED};
+}
+
+static bool has_examples(const struct train_trainer *trainer)
+{
+    return !trainer->holds && trainer->feed.data->examples > 0;
+}
+
+struct train_probe train_probe(struct train_trainer *trainer, const float *model, enum train_offer offer)
+{
+    struct train_probe probe = unknown(trainer);
+    struct train_dataset part;
+    if (!has_examples(trainer) || choose(trainer->feed.data, TRAIN_PROBE_EXAMPLES, 0, &part))
+        return probe;
+    const float *placed = place(trainer, model);
+    if (placed)
+        measure(trainer, &part, placed, offer, &probe);
+    leave(trainer, placed);
+    train_dataset_destroy(&part);
+    return probe;
+}
+
+struct train_probe train_probe_look(struct train_trainer *trainer, const float *model, uint64_t turn)
+{
+    struct train_probe probe = unknown(trainer);
+    struct train_dataset part;
+    if (!has_examples(trainer) || choose(trainer->feed.data, TRAIN_LOOK, turn, &part))
+        return probe;
+    const float *placed = place(trainer, model);
+    if (placed)
+        compare(trainer, &part, placed, &probe);
+    leave(trainer, placed);
     train_dataset_destroy(&part);
     return probe;
 }

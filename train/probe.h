@@ -23,6 +23,10 @@ struct train_probe {
 // model [parameters] in host memory. Between two steps. A trainer that holds a program's vectors has no
 // examples: nothing is known.
 struct train_probe train_probe(struct train_trainer *trainer, const float *model, enum train_offer offer);
+// Both losses on a few examples, others with each `turn`; a probe of this kind is not judged here. At most
+// TRAIN_LOOK examples.
+#define TRAIN_LOOK 64u
+struct train_probe train_probe_look(struct train_trainer *trainer, const float *model, uint64_t turn);
 // The same from losses that a program has measured: of each model on the same `count` examples. Where the
 // counts differ, or are 0, nothing is known. Of one loss, the mean of all, the best tenth is the mean.
 struct train_probe_losses {

@@ -217,7 +217,7 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     gossip_journal_commit(exchange, edge, mine, theirs, slice_clock, &effect,
                           pair.theirs.known.count > 0 ? &pair.theirs.known : NULL);
     gossip_sparse_apply(exchange, edge, mine, &pair, &effect);
-    if (slice.count)
+    if (slice.count && edge->trust.state == GOSSIP_TRUSTED)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
     if (!known)
         count_sparse(exchange, edge, mine);

@@ -192,6 +192,8 @@ static double moved_since(const struct gossip_exchange *exchange, struct gossip_
 float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         enum gossip_standing standing, struct gossip_run block)
 {
+    if (edge->trust.state == GOSSIP_DISTRUSTED)
+        return 0;
     if (!exchange->options.clip || standing != GOSSIP_PRESENT)
         return INFINITY;
     const double moved = moved_since(exchange, edge);

@@ -55,6 +55,7 @@ struct gossip_edge {
     uint64_t peer_scaling; // scaling of the data at the other end, as last told; 0: not known
     uint8_t question;      // number of our latest HELLO question, 1..127
     uint8_t repeats;       // how often that question was repeated
+    struct gossip_trust trust;
     float peer_progress;   // of the peer's learner in a round, as last told; 0: not known
     unsigned halvings;     // of the reach, after updates far beyond it (clip.c)
     double moved;          // by how far this neighbour has moved our model since round `moved_round` began

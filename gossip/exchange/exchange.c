@@ -202,6 +202,10 @@ enum base_error gossip_exchange_step(struct gossip_exchange *exchange,
     case GOSSIP_EXCHANGE_FORGET:
         error = on_forget(exchange, &event->peer, event->dead);
         break;
+    case GOSSIP_EXCHANGE_TRUST:
+        if (edge)
+            gossip_trust_take(exchange, edge, &event->losses, actions);
+        break;
     case GOSSIP_EXCHANGE_MESSAGE:
         error = on_message(exchange, &event->peer, edge, event->message, actions);
         error = gossip_edge_settle(exchange, edge, error, actions);

@@ -36,6 +36,7 @@
 #include "base/error.h"
 #include "compress/filter.h"
 #include "compress/select.h"
+#include "gossip/exchange/trust.h"
 #include "gossip/id.h"
 #include "gossip/pace/pace.h"
 #include "gossip/wire/message.h"
@@ -106,6 +107,7 @@ enum gossip_exchange_event_kind {
     GOSSIP_EXCHANGE_LINK_UP,   // an authenticated stream to `peer` exists, and `peer` trains the same model
     GOSSIP_EXCHANGE_LINK_DOWN, // that stream ended; with `unmet`, no round meets `peer` any longer
     GOSSIP_EXCHANGE_FORGET,    // `peer` is no longer a neighbour: free r; on_death decides what happens to c
+    GOSSIP_EXCHANGE_TRUST,     // what the learner says of the reference of `peer` (gossip_exchange_look)
     GOSSIP_EXCHANGE_MESSAGE,   // HELLO, XCHG, XACK, BUSY or PARKED of `peer`
     GOSSIP_EXCHANGE_NEWS,      // the rounds that members have reported
     GOSSIP_EXCHANGE_ROUND,     // the trainer stands at a round boundary
@@ -120,6 +122,7 @@ struct gossip_exchange_event {
     bool dead;                            // FORGET: `peer` died (on_death applies). If false, it is alive
                                           // but no longer met
     bool unmet;                           // LINK_DOWN: nothing is expected from `peer`
+    struct gossip_losses losses;          // TRUST
     struct {                              // ROUND; vectors are in the kernels' memory, and are borrowed
                                           // until ROUND_DONE
         uint64_t round;                   // >= 1, growing
@@ -161,6 +164,7 @@ enum gossip_exchange_action_kind {
     GOSSIP_EXCHANGE_ROUND_DONE, // the trainer may continue; its vectors are no longer borrowed
     GOSSIP_EXCHANGE_REFUSE, // close the link of `peer`, which has sent what is refused, and say `why`. Its
                             // message has changed no model, reference or correction
+    GOSSIP_EXCHANGE_JUDGED, // `verdict` about `peer`: trust has ended, or come back
 };
 enum gossip_refusal {
     GOSSIP_REFUSAL_IMPLAUSIBLE, // no honest member would send such values; its training may have diverged
@@ -169,7 +173,8 @@ enum gossip_refusal {
 };
 struct gossip_exchange_action {
     enum gossip_exchange_action_kind kind;
-    struct gossip_id peer;         // SEND, REFUSE
+    struct gossip_id peer;         // SEND, REFUSE, JUDGED
+    enum gossip_verdict verdict;   // JUDGED
     enum gossip_refusal why;       // REFUSE
     struct gossip_message message; // SEND
     uint64_t round; // ROUND_DONE: the round that the node continues from. It is the event's round, except
@@ -248,6 +253,7 @@ struct gossip_edge_info {
     bool barred;                         // the peer sent something that was refused: no exchange with it for
                                          // a while
     enum gossip_standing standing;       // of the other end, as last reported
+    struct gossip_trust trust;
     const float *reference, *correction; // [d], in the kernels' memory, borrowed until the next step; NULL
                                          // before the first exchange (see gossip_edge_record)
     const uint16_t *reference_bf16, *correction_bf16; // used instead (options.reference_bf16)
@@ -261,11 +267,17 @@ bool gossip_exchange_surplus(const struct gossip_exchange *exchange, struct goss
 void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t edge,
                                struct gossip_edge_info *info);
 
+// The reference of the edge whose turn it is to be judged, [d] in ordinary memory: the mean of the two models
+// as far as the packets have brought it. The learner compares it with its own model, and TRUST says the
+// result. False: none is due.
+bool gossip_exchange_look(const struct gossip_exchange *exchange, struct gossip_id *peer, float *reference);
+
 struct gossip_exchange_totals {
     uint64_t exchanges;             // committed, sparse
     uint64_t delta_bytes_out;       // packets sent, payload only
     uint64_t dense_bytes_out;       // what the same exchanges would have sent as dense fp32
     uint64_t clipped;               // received updates that were clipped
+    uint64_t distrusted;            // neighbours, now
     struct gossip_pace_waits waits; // of boundaries
     bool apart;                     // gossip_pace_apart
     enum gossip_pace_reason reason; // of the wait in progress

@@ -50,6 +50,7 @@ void gossip_exchange_edge_info(const struct gossip_exchange *exchange, size_t at
         .answer_median_ns = gossip_answers_median(&edge->pace.answers),
         .pace_ns = edge->pace_ns,
         .deadline_ns = gossip_edge_patience(exchange, edge),
+        .trust = edge->trust,
         .reference = edge->reference.fp32,
         .correction = edge->correction.fp32,
         .reference_bf16 = edge->reference.bf16,
@@ -81,6 +82,7 @@ void gossip_exchange_totals(const struct gossip_exchange *exchange, struct gossi
     totals->standing = exchange->standing;
     totals->memory = memory_of(exchange);
     totals->entries = exchange->entries;
+    totals->distrusted = gossip_trust_distrusted(exchange);
     totals->waits = exchange->pace.waits;
     totals->apart = gossip_pace_apart(&exchange->pace);
     totals->reason = exchange->pace.reason;

@@ -155,6 +155,12 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
 float gossip_clip_block(struct gossip_exchange *exchange, struct gossip_edge *edge, double limit, double norm,
                         bool first);
 
+// trust.c. Neighbours that are not trusted now.
+size_t gossip_trust_distrusted(const struct gossip_exchange *exchange);
+// The learner's answer to a look at this edge.
+void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                       const struct gossip_losses *losses, struct gossip_exchange_actions *actions);
+
 // sparse.c. What is selected from: x - r, after gossip_edge_reads.
 struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,
                                                    const struct gossip_edge *edge);

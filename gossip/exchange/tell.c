@@ -67,7 +67,7 @@ static void tell_message(const struct gossip_message *message, char text[TELL_BY
 
 static const char *event_name(enum gossip_exchange_event_kind kind)
 {
-    static const char *const names[] = {"link_up", "link_down", "forget",  "message",
+    static const char *const names[] = {"link_up", "link_down", "forget",  "trust", "message",
                                         "news",    "round",     "give_up", "timer"};
     _Static_assert(sizeof names / sizeof *names == GOSSIP_EXCHANGE_TIMER + 1, "a name for each event");
     BASE_ASSERT(kind <= GOSSIP_EXCHANGE_TIMER);
@@ -119,6 +119,11 @@ static void tell_action(const struct gossip_exchange_action *action, const struc
     name_of(teller, &action->peer, name);
     if (action->kind == GOSSIP_EXCHANGE_REFUSE) {
         snprintf(text, TELL_BYTES, "refuses %s: %s", name, why[action->why]);
+        return;
+    }
+    if (action->kind == GOSSIP_EXCHANGE_JUDGED) {
+        snprintf(text, TELL_BYTES, "%s %s",
+                 action->verdict == GOSSIP_VERDICT_TRUST ? "trusts again" : "distrusts", name);
         return;
     }
     tell_message(&action->message, message);

@@ -89,6 +89,29 @@ static void refuse(struct gossip_average *a, const struct gossip_id *peer, enum 
 
 // -- the exchange
 
+static void look(struct gossip_average *a)
+{
+    struct gossip_look *look = a->round.look;
+
+    if (look && look->state == GOSSIP_LOOK_WANTED &&
+        gossip_exchange_look(a->options.exchange, &look->peer, look->model))
+        look->state = GOSSIP_LOOK_GIVEN;
+}
+
+void gossip_look_compare(struct gossip_look *look, const struct gossip_learner *learner, size_t which)
+{
+    if (!look || look->state != GOSSIP_LOOK_GIVEN)
+        return;
+    learner->compare(learner->owner, which, look->model, &look->losses);
+    look->state = GOSSIP_LOOK_JUDGED;
+}
+
+void gossip_look_want(struct gossip_look *look, const struct gossip_learner_steps *did)
+{
+    if (look && look->state == GOSSIP_LOOK_UNUSED && did->affords)
+        look->state = GOSSIP_LOOK_WANTED;
+}
+
 // The vectors belong to the trainer again. After its last boundary nothing is answered, so that the
 // checkpoint agrees with what the others know of this node.
 static void end_round(struct gossip_average *a, uint64_t round)
@@ -102,6 +125,7 @@ static void end_round(struct gossip_average *a, uint64_t round)
     if (meet->last)
         gossip_exchange_freeze(a->options.exchange);
     gossip_exchange_totals(a->options.exchange, &totals);
+    look(a);
     if (meet->meets)
         gossip_exchange_account(a->options.exchange, partner, met, &a->account);
     push(a, (struct gossip_average_action){.kind = GOSSIP_AVERAGE_DONE,
@@ -116,6 +140,20 @@ _Static_assert((int)GOSSIP_REFUSAL_IMPLAUSIBLE == (int)GOSSIP_AVERAGE_IMPLAUSIBL
                    (int)GOSSIP_REFUSAL_SCALING == (int)GOSSIP_AVERAGE_SCALING,
                "take_step");
 
+static void push_verdict(struct gossip_average *a, const struct gossip_exchange_action *judged)
+{
+    struct gossip_average_action action = {
+        .kind = GOSSIP_AVERAGE_JUDGED, .peer = judged->peer, .verdict = judged->verdict};
+
+    for (size_t i = 0; i < gossip_exchange_edges(a->options.exchange); i++) {
+        struct gossip_edge_info info;
+        gossip_exchange_edge_info(a->options.exchange, i, &info);
+        if (gossip_id_compare(&info.peer, &judged->peer) == 0)
+            action.trust = info.trust;
+    }
+    push(a, action);
+}
+
 static const struct gossip_exchange_action *take_step(struct gossip_average *a)
 {
     const struct gossip_exchange_action *done = NULL;
@@ -127,6 +165,8 @@ static const struct gossip_exchange_action *take_step(struct gossip_average *a)
                         .kind = GOSSIP_AVERAGE_SEND, .peer = action->peer, .message = &action->message});
         else if (action->kind == GOSSIP_EXCHANGE_REFUSE)
             refuse(a, &action->peer, (enum gossip_average_why)action->why);
+        else if (action->kind == GOSSIP_EXCHANGE_JUDGED)
+            push_verdict(a, action);
         else
             done = action;
     }
@@ -422,6 +462,13 @@ void gossip_average_round(struct gossip_average *a, const struct gossip_average_
         gossip_exchange_scaling(a->options.exchange, gossip_blob_hash(round->vectors.blob));
 }
 
+static void tell_losses(struct gossip_average *a, struct gossip_look *judged)
+{
+    judged->state = GOSSIP_LOOK_UNUSED;
+    step(a, (struct gossip_exchange_event){
+                .kind = GOSSIP_EXCHANGE_TRUST, .peer = judged->peer, .losses = judged->losses});
+}
+
 static void meet(struct gossip_average *a)
 {
     const struct gossip_average_round *round = &a->round;
@@ -459,6 +506,8 @@ static bool works(struct gossip_average *a)
     case ROUND:
         if (gossip_exchange_frozen(exchange)) // since a merge
             end_round(a, a->round.meet.round);
+        else if (a->round.look && a->round.look->state == GOSSIP_LOOK_JUDGED)
+            tell_losses(a, a->round.look);
         else if (a->round.meet.meets && gossip_edges_forget(a->edges, exchange, &peer))
             step(a, (struct gossip_exchange_event){.kind = GOSSIP_EXCHANGE_FORGET, .peer = peer});
         else if (a->surplus > 0 && gossip_exchange_surplus(exchange, &peer))

@@ -22,7 +22,7 @@
 //
 // One owner (the worker's thread; the process of a simulation). The exchange is the owner's, and borrowed
 // until destroy; meanwhile only this object steps it. The owner takes all actions after each event. While it
-// carries out one of the first seven kinds it reports none; while it carries out another, it may.
+// carries out one of the first eight kinds it reports none; while it carries out another, it may.
 #ifndef GOSSIP_HOST_AVERAGE_H
 #define GOSSIP_HOST_AVERAGE_H
 
@@ -80,12 +80,27 @@ uint64_t gossip_average_deadline(const struct gossip_average *average); // when 
 
 // -- events of the trainer
 
+// A look at a neighbour (gossip/exchange/trust.h), which never holds up a round: WANTED goes with a round and
+// comes back as GIVEN, the trainer compares `model` with its own before its next steps, and JUDGED goes with
+// a later round and comes back as UNUSED.
+struct gossip_look {
+    enum { GOSSIP_LOOK_UNUSED, GOSSIP_LOOK_WANTED, GOSSIP_LOOK_GIVEN, GOSSIP_LOOK_JUDGED } state;
+    float *model; // [parameters] in ordinary memory, the owner's
+    struct gossip_id peer;
+    struct gossip_losses losses; // JUDGED
+};
+// Of a trainer that is about to take steps: GIVEN becomes JUDGED. `look` may be NULL.
+void gossip_look_compare(struct gossip_look *look, const struct gossip_learner *learner, size_t which);
+// After its steps.
+void gossip_look_want(struct gossip_look *look, const struct gossip_learner_steps *did);
+
 struct gossip_average_round {
     struct gossip_rounds_meet meet;
     bool others;      // gossip_life_others
     uint64_t pace_ns; // as in struct gossip_exchange_event, like the vectors
     struct gossip_learner_vectors vectors;
-    bool scaled; // vectors.blob is the scaling of the data
+    bool scaled;              // vectors.blob is the scaling of the data
+    struct gossip_look *look; // borrowed until DONE; NULL: neighbours are not judged
 };
 void gossip_average_round(struct gossip_average *average, const struct gossip_average_round *round);
 
@@ -117,6 +132,7 @@ enum gossip_average_action_kind {
     GOSSIP_AVERAGE_SEND,    // `message` to `peer`
     GOSSIP_AVERAGE_REFUSE,  // close the link of `peer` and say `why`
     GOSSIP_AVERAGE_JOURNAL, // keep `records` before the messages of this step are sent
+    GOSSIP_AVERAGE_JUDGED,  // `verdict` about `peer`, by `trust`
     GOSSIP_AVERAGE_DROPS,   // the edge of `peer`, or what was left of it; `dead`: that is why
     GOSSIP_AVERAGE_STEPPED, // the exchange has handled an event: edges and totals may have changed
     GOSSIP_AVERAGE_SHORT,   // of memory: an event of the exchange was not handled, as if it were lost
@@ -142,7 +158,9 @@ struct gossip_average_action {
     const struct gossip_message *message;
     enum gossip_average_why why;
     const uint8_t *records;
-    size_t bytes; // of `records`
+    size_t bytes;                // of `records`
+    enum gossip_verdict verdict; // JUDGED
+    struct gossip_trust trust;   // JUDGED: of the edge of `peer`, now
     bool dead, met, apart, answered;
     const float *model;                         // JUDGE: [parameters] in ordinary memory, until the verdict
     bool refused;                               // MERGED: the merged one was

@@ -13,6 +13,7 @@
 #ifndef GOSSIP_LIFE_LEARNER_H
 #define GOSSIP_LIFE_LEARNER_H
 
+#include "gossip/losses.h"
 #include "gossip/setting.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +49,7 @@ struct gossip_learner_steps { // the result of the local steps since the last bo
     float step_scale;         // the sum of their learning rates
     uint64_t step_ns;         // time that one takes; 0: not known
     enum gossip_learner_result result;
+    bool affords;      // `compare` now, within the small part of its time that it spends on it
     double loss, rate; // for people: mean loss of these steps and the learning rate; NAN: not known
 };
 
@@ -93,6 +95,9 @@ struct gossip_learner {
     // come.
     struct gossip_learner_verdict (*judge)(void *owner, size_t which, const float *model,
                                            enum gossip_learner_offer offer);
+    // Likewise: the losses of `model` and of the one in the vectors, on a few of its own examples, others
+    // each time. NULL: it has none.
+    void (*compare)(void *owner, size_t which, const float *model, struct gossip_losses *losses);
     // For a checkpoint: writes the state besides the vectors, malloc'ed, which the caller frees; returns its
     // size. NULL if checkpoints are written in another way. `thaw` restores it; RESTORED follows.
     size_t (*freeze)(void *owner, size_t which, uint8_t **state);

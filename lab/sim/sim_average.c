@@ -143,6 +143,12 @@ static void carry_out(struct sim_node *node, const struct gossip_average_action 
     case GOSSIP_AVERAGE_JOURNAL:
         sim_disk_log(node, action->records, action->bytes);
         break;
+    case GOSSIP_AVERAGE_JUDGED:
+        node->world->counts.verdicts++;
+        sim_world_trace(node->world, node->host, "judges",
+                        action->verdict == GOSSIP_VERDICT_TRUST ? "trusts" : "distrusts",
+                        sim_world_find(node->world, &action->peer), action->trust.verdicts);
+        break;
     case GOSSIP_AVERAGE_DROPS:
         sim_world_trace(node->world, node->host, "forget", action->dead ? "dead" : "stranger",
                         sim_world_find(node->world, &action->peer), 0);

@@ -105,6 +105,7 @@ struct sim_node_train {
     uint64_t rounds_done;                // since the process started
     bool stepping, resumed;              // stepping: the learner has the vectors
     enum sim_origin origin;              // of the vectors
+    struct gossip_look look;             // its model is NULL without options.probe
     struct gossip_round_account account; // of the latest round
     bool merged;                         // its model is that of all nodes
 };

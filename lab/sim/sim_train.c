@@ -126,6 +126,8 @@ void sim_train_start(struct sim_node *node)
     if (!learner)
         return;
     learner->begin(learner->owner, node->host, &node->train.vectors);
+    if (node->world->options.probe && learner->compare)
+        node->train.look.model = sim_copy(node->train.vectors.model, learner->parameters * sizeof(float));
     if (checkpoint)
         read_back(node, checkpoint);
     publish(node, checkpoint);
@@ -145,6 +147,8 @@ void sim_train_stop(struct sim_node *node)
 
     sim_average_stop(node);
     release(&train->into);
+    free(train->look.model);
+    train->look.model = NULL;
     if (train->exchange) {
         gossip_exchange_destroy(train->exchange);
         SIM_TELL(node, lost, node);
@@ -253,11 +257,17 @@ bool sim_train_accepts(struct sim_node *node, const float *model)
 
 // -- the next action
 
+static struct gossip_look *look_of(struct sim_node *node)
+{
+    return node->train.look.model ? &node->train.look : NULL;
+}
+
 static void take_steps(struct sim_node *node, uint64_t count)
 {
     struct sim_node_train *train = &node->train;
 
     const struct gossip_learner *learner = &learner_of(node)->learner;
+    gossip_look_compare(look_of(node), learner, node->host);
     gossip_rounds_set(&train->rounds, learner, node->host);
     uint64_t ns = learner->steps(learner->owner, node->host, count, gossip_exchange_pace(train->exchange));
 
@@ -274,6 +284,7 @@ static void end_steps(struct sim_node *node)
     learner->boundary(learner->owner, node->host, &did);
     train->stepping = false;
     train->step_ns = did.step_ns;
+    gossip_look_want(look_of(node), &did);
     gossip_rounds_stepped(&train->rounds, did.step, did.step_scale, did.result);
     go_on(node);
 }
@@ -287,8 +298,11 @@ static void give(struct sim_node *node)
 static void meet(struct sim_node *node, const struct gossip_rounds_meet *meet)
 {
     struct sim_node_train *train = &node->train;
-    const struct gossip_average_round round = {
-        .meet = *meet, .others = sim_life_others(node), .pace_ns = train->step_ns, .vectors = train->vectors};
+    const struct gossip_average_round round = {.meet = *meet,
+                                               .others = sim_life_others(node),
+                                               .pace_ns = train->step_ns,
+                                               .vectors = train->vectors,
+                                               .look = look_of(node)};
 
     give(node);
     train->begun_ns = sim_node_now(node);

@@ -43,6 +43,7 @@ struct sim_options {
     bool known;        // known membership: all know the members at once, links need no call (sim_known.h)
     bool sealed;       // datagrams sealed and streams under Noise; else plain, and cheaper
     bool local;        // no edges: each trains by itself
+    bool probe;        // learners compare the models of neighbours with their own
     bool shred;        // tests: data written to a stream arrives in random pieces
     const struct sim_learner *learner; // borrowed for life; NULL: membership and links only
     const struct sim_watch *watch;     // the same; NULL: no watcher
@@ -61,8 +62,8 @@ struct sim_options {
 };
 
 struct sim_counts {
-    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, merges,
-        checkpoints, resumed,
+    uint64_t steps, suspected, raised_generations, conflicts, rejected, links, fetches, refusals, verdicts,
+        merges, checkpoints, resumed,
         replayed; // replayed: records of journals
 };
 

@@ -155,6 +155,17 @@ static struct gossip_learner_verdict judge(void *owner, size_t host, const float
     return p->attack ? node_verdict_none() : node_built_in_judge(&p->trainee, model, offer);
 }
 
+// What an attacker thinks of others does not count.
+static void compare(void *owner, size_t host, const float *model, struct gossip_losses *losses)
+{
+    struct simulation *s = owner;
+    struct sim_trainer *p = &s->sim_trainers[host];
+    simulate_trainer_finish(p);
+    node_built_in_compare(&p->trainee, model, losses);
+    if (p->attack)
+        losses->nothing = NAN;
+}
+
 static void alone(void *owner, size_t host)
 {
     struct simulation *s = owner;
@@ -268,6 +279,7 @@ enum base_error simulate_trainers_create(struct simulation *s, struct base_reaso
                                                   .boundary = boundary,
                                                   .adopt = adopt,
                                                   .judge = judge,
+                                                  .compare = compare,
                                                   .freeze = freeze_state,
                                                   .thaw = thaw,
                                                   .end = end},

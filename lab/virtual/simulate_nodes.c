@@ -109,6 +109,7 @@ static enum base_error make_world(struct simulation *s, struct base_reason *why)
                                   .known = s->experiment->sim.membership == LAB_MEMBERSHIP_KNOWN,
                                   .local = config->average.method == NODE_METHOD_LOCAL,
                                   .peer_entries = 3, // as with p2pml run
+                                  .probe = config->average.robust == NODE_ROBUST_CLIP_PROBE,
                                   .learner = &s->learner,
                                   .watch = &s->watch,
                                   .wire = &s->wire,

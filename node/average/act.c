@@ -174,6 +174,25 @@ static void end_merge(struct node_worker *worker, const struct gossip_average_ac
     node_worker_end_round(worker);
 }
 
+static void tell_verdict(const struct gossip_average_action *action)
+{
+    char peer[GOSSIP_ID_HEX];
+    gossip_id_hex(&action->peer, peer);
+    if (action->verdict == GOSSIP_VERDICT_TRUST)
+        base_log(
+            BASE_LOG_INFO, "trusts",
+            "neighbour %.16s: what it sends fits this node's own examples again, in %u looks in a row; it "
+            "moves this node's model as others do",
+            peer, action->trust.good);
+    else
+        base_log(BASE_LOG_WARN, "distrusts",
+                 "neighbour %.16s: the mean of its model and this node's has lost %.0f%% of what this node's "
+                 "model knows of its own examples, in %u looks in a row far more than that with another "
+                 "neighbour. It lies, is broken, or has very different data: nothing is taken from it until "
+                 "%u looks in a row are good",
+                 peer, 100 * action->trust.lost, action->trust.bad, gossip_trust_good(&action->trust));
+}
+
 // -- actions
 
 static void judge(struct node_worker *worker, const float *model)
@@ -205,6 +224,9 @@ static void carry_out(struct node_worker *worker, const struct gossip_average_ac
     case GOSSIP_AVERAGE_JOURNAL:
         if (worker->options.journal)
             worker->options.journal(worker->options.checkpoint_context, action->records, action->bytes);
+        break;
+    case GOSSIP_AVERAGE_JUDGED:
+        tell_verdict(action);
         break;
     case GOSSIP_AVERAGE_DROPS:
         break;

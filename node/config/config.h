@@ -34,7 +34,7 @@ enum node_method {
     NODE_METHODS
 };
 enum node_alone { NODE_ALONE_STOP, NODE_ALONE_GO_ON };
-enum node_robust { NODE_ROBUST_OFF, NODE_ROBUST_CLIP };
+enum node_robust { NODE_ROBUST_OFF, NODE_ROBUST_CLIP, NODE_ROBUST_CLIP_PROBE };
 enum node_reference { NODE_REFERENCE_FP32, NODE_REFERENCE_BF16 };
 enum node_device { NODE_DEVICE_CPU, NODE_DEVICE_CUDA, NODE_DEVICE_AUTO, NODE_DEVICES };
 enum node_exchange_place { NODE_EXCHANGE_AUTO, NODE_EXCHANGE_DEVICE, NODE_EXCHANGE_HOST };
@@ -144,7 +144,7 @@ struct node_config {
         uint64_t share_second_moment;      // rounds; AdamW only; 0: never
         double hold;                       // part of what is unsent; 0: off
         double outer_momentum;             // 0: off; below 0.8
-        int robust;                        // enum node_robust: off|clip
+        int robust;                        // enum node_robust: off|clip|clip+probe
         int on_death;                      // enum node_on_death
         uint64_t fade_rounds;              // of on_death: fade
         int finish;                        // enum node_finish

@@ -283,6 +283,8 @@ static json_t *edges_json(const struct node_status *s)
         json_object_set_new(row, "mismatches", count(e->mismatches));
         json_object_set_new(row, "implausible", count(e->implausible));
         json_object_set_new(row, "barred", json_boolean(e->barred));
+        json_object_set_new(row, "distrusted", json_boolean(e->trust.state == GOSSIP_DISTRUSTED));
+        json_object_set_new(row, "lost", e->trust.looked ? number(e->trust.lost) : json_null());
         json_object_set_new(row, "standing", json_string(gossip_standing_name(e->standing)));
         json_object_set_new(row, "answer_ms",
                             number((double)e->answer_median_ns / (double)NODE_MILLISECOND_NS));

@@ -107,7 +107,7 @@ static void membership_metrics(FILE *out, const struct node_status *s)
         metric(out, list[i].name, list[i].type, list[i].help, list[i].value);
 }
 
-#define EDGE_ROWS 15u
+#define EDGE_ROWS 17u
 
 static void rows_of_edge(const struct node_status *s, const struct node_status_edge *edge,
                          struct row rows[EDGE_ROWS])
@@ -128,6 +128,13 @@ static void rows_of_edge(const struct node_status *s, const struct node_status_e
         {"edge_implausible_total", "counter", "Messages refused because no honest peer could have sent them.",
          (double)e->implausible},
         {"edge_barred", "gauge", "1 while the peer is not met because of such a message.", e->barred},
+        {"edge_distrusted", "gauge",
+         "1 while nothing is taken from the peer, because its model is bad for this node's examples.",
+         e->trust.state == GOSSIP_DISTRUSTED},
+        {"edge_lost_ratio", "gauge",
+         "What this node's model knows of its examples and the mean of both models does not, at the latest "
+         "look.",
+         e->trust.looked ? e->trust.lost : (double)NAN},
         {"edge_away", "gauge", "1 while the peer says that it was away and is behind.",
          e->standing == GOSSIP_AWAY},
         {"edge_answer_seconds", "gauge", "Median time of the peer's answers.",

@@ -60,7 +60,8 @@ static uint64_t memory_of(const struct node_learner *l)
 {
     uint64_t vector = l->learner.parameters * sizeof(float);
     uint64_t outer = (l->vectors.outer ? vector : 0) + (l->vectors.round_start ? vector : 0);
-    return outer + (l->options.trainee ? train_trainer_memory(l->options.trainee->trainer) : 0);
+    uint64_t look = l->look.model ? vector : 0;
+    return outer + look + (l->options.trainee ? train_trainer_memory(l->options.trainee->trainer) : 0);
 }
 
 uint64_t node_learner_own_steps(const struct node_learner *l)
@@ -95,6 +96,11 @@ void node_learner_note_way(struct node_learner *l, enum gossip_learner_change ch
     if (isfinite(l->totals.consensus))
         l->usual_consensus += (l->totals.consensus - l->usual_consensus) /
                               (double)(l->own_rounds < CONSENSUS_ROUNDS ? l->own_rounds : CONSENSUS_ROUNDS);
+}
+
+struct gossip_look *node_learner_look(struct node_learner *l)
+{
+    return l->look.model ? &l->look : NULL;
 }
 
 const struct train_watch *node_learner_watch(const struct node_learner *l)
@@ -362,7 +368,8 @@ void node_learner_meet(struct node_learner *l, const struct gossip_rounds_meet *
     struct node_round round = {.at = {.meet = *meet,
                                       .pace_ns = l->step_ns,
                                       .vectors = l->vectors,
-                                      .scaled = l->options.scaling != NULL},
+                                      .scaled = l->options.scaling != NULL,
+                                      .look = node_learner_look(l)},
                                .checkpoint = writes_checkpoint(l, meet),
                                .round = meet->round,
                                .met = true,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_EVERY 16u // times the examples of a look: it then costs 4% of the steps
+
 static size_t parameters(const struct node_built_in *b)
 {
     return train_model_parameters(train_trainer_of(b->trainer));
@@ -182,7 +184,8 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
                                          .loss = b->loss,
                                          .rate = b->rate,
                                          .step_scale = (float)b->rate_sum,
-                                         .step_ns = node_step_time_ns(&b->step_time)};
+                                         .step_ns = node_step_time_ns(&b->step_time),
+                                         .affords = b->own_examples >= b->looked + LOOK_EVERY * TRAIN_LOOK};
     const bool finite = isfinite(b->loss_sum) && is_finite(b, kernels, stand.model) &&
                         is_finite(b, kernels, stand.second_moment);
     did->result = finite ? watch_losses(b) : GOSSIP_LEARNER_NOT_FINITE;
@@ -253,6 +256,14 @@ struct gossip_learner_verdict node_built_in_judge(struct node_built_in *b, const
     return node_verdict(&probe, offer);
 }
 
+// "Nothing" is measured on the same few examples, because on uneven data they may all be of one class.
+void node_built_in_compare(struct node_built_in *b, const float *model, struct gossip_losses *losses)
+{
+    const struct train_probe probe = train_probe_look(b->trainer, model, b->looks++);
+    b->looked = b->own_examples;
+    *losses = (struct gossip_losses){.nothing = probe.nothing, .own = probe.own, .other = probe.other};
+}
+
 // The vectors, then the cursor.
 size_t node_built_in_freeze(struct node_built_in *b, uint8_t **state)
 {
@@ -321,6 +332,12 @@ static struct gossip_learner_verdict judge(void *owner, size_t which, const floa
     return node_built_in_judge(owner, model, offer);
 }
 
+static void compare(void *owner, size_t which, const float *model, struct gossip_losses *losses)
+{
+    (void)which;
+    node_built_in_compare(owner, model, losses);
+}
+
 static void end(void *owner, size_t which)
 {
     (void)owner, (void)which; // its parts are the caller's
@@ -336,5 +353,6 @@ struct gossip_learner node_built_in_learner(struct node_built_in *b)
                                    .boundary = boundary,
                                    .adopt = adopt,
                                    .judge = judge,
+                                   .compare = compare,
                                    .end = end};
 }

@@ -29,6 +29,7 @@ struct node_built_in {
     uint64_t own_steps, own_examples;    // computed since begin(), whatever became of the result
     struct train_watch watch;            // of the losses of these steps
     const struct train_dataset *watched; // the examples to which its bounds belong
+    uint64_t looks, looked;              // at neighbours' models; own_examples at the latest one
     uint64_t reset; // optimiser vectors that were not finite and were set to zero, so far
 };
 
@@ -45,6 +46,7 @@ void node_built_in_adopt(struct node_built_in *trainee, enum gossip_learner_chan
 // struct gossip_learner
 struct gossip_learner_verdict node_built_in_judge(struct node_built_in *trainee, const float *model,
                                                   enum gossip_learner_offer offer);
+void node_built_in_compare(struct node_built_in *trainee, const float *model, struct gossip_losses *losses);
 // The trainer's state beside the vectors (momentum, moments, the place in the data) as bytes, malloc'ed; and
 // back, into the same trainer. Aborts when out of memory.
 size_t node_built_in_freeze(struct node_built_in *trainee, uint8_t **state);

@@ -148,6 +148,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     if (!l->offered)
         node_learner_offer(l);
     l->announced = !l->options.trainee && node_learner_checkpoint_is_due(l);
+    gossip_look_compare(node_learner_look(l), &l->learner, 0);
     gossip_rounds_set(&l->rounds, &l->learner, 0);
     (void)l->learner.steps(l->learner.owner, 0, count, l->pace);
     l->learner.boundary(l->learner.owner, 0, &did);
@@ -155,6 +156,7 @@ static void take_steps(struct node_learner *l, uint64_t count)
     l->given_steps += did.result == GOSSIP_LEARNER_UNDONE ? 0 : did.step - l->rounds.step;
     l->result = did.result;
     l->step_ns = did.step_ns;
+    gossip_look_want(node_learner_look(l), &did);
     l->loss = did.loss;
     l->rate = did.rate;
     gossip_rounds_stepped(&l->rounds, did.step, did.step_scale, did.result);
@@ -407,6 +409,7 @@ static void release(struct node_learner *l)
     if (l->shards)
         node_shards_destroy(l->shards, node_clock_ns() + SHARDS_WAIT_NS);
     free(l->spreads);
+    free(l->look.model);
     node_message_free(l->weight);
     free(l);
 }
@@ -430,6 +433,19 @@ static void begin(struct node_learner *l)
         l->learner.adopt(l->learner.owner, 0, GOSSIP_LEARNER_EXCHANGED, l->options.resume.step);
 }
 
+// False: no memory.
+static bool begin_looks(struct node_learner *l)
+{
+    if (!l->learner.compare) {
+        base_log(BASE_LOG_WARN, "probe",
+                 "average.robust is clip only: a program that trains by itself cannot compare the models of "
+                 "neighbours with its own");
+        return true;
+    }
+    l->look.model = malloc(l->learner.parameters * sizeof *l->look.model);
+    return l->look.model != NULL;
+}
+
 enum base_error node_learner_start(const struct node_learner_options *options, struct node_learner **out)
 {
     struct node_learner *l = calloc(1, sizeof *l);
@@ -442,6 +458,8 @@ enum base_error node_learner_start(const struct node_learner_options *options, s
     if (elsewhere)
         l->device_scratch = kernels->alloc(l->learner.parameters * sizeof(float));
     if (elsewhere && !l->device_scratch)
+        goto fail;
+    if (options->config->average.robust == NODE_ROBUST_CLIP_PROBE && !begin_looks(l))
         goto fail;
     if (options->trainee && options->config->data.takeover && options->config->data.shards > 1 &&
         node_shards_create(options->config, train_trainer_data(options->trainee->trainer), &l->shards))

@@ -46,6 +46,7 @@ struct node_learner {
     uint64_t own_rounds, last_round;       // ended by this process; the round of its latest report
     uint64_t late_missed, adopted_step, late_rounds, exchanges_before; // struct node_progress
     double usual_consensus;
+    struct gossip_look look;           // its model is NULL where neighbours are not judged
     bool told_finished, told_diverged; // told_diverged: of a program's losses, until they recover
     char refused[256];                 // why a received model cannot be used; ""
     bool checkpoint_failed;            // the latest one
@@ -59,6 +60,7 @@ struct node_learner {
 uint64_t node_learner_own_steps(const struct node_learner *l);
 uint64_t node_learner_own_examples(const struct node_learner *l);
 void node_learner_note_way(struct node_learner *l, enum gossip_learner_change change); // rounds have passed
+struct gossip_look *node_learner_look(struct node_learner *l); // NULL: neighbours are not judged
 // Of the losses, or NULL: nothing watches them.
 const struct train_watch *node_learner_watch(const struct node_learner *l);
 void node_learner_post(struct node_learner *l, struct node_message *message); // to the loop

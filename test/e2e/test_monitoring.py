@@ -186,6 +186,23 @@ class Monitoring(cluster.ClusterTest):
                 return False
         cluster.wait_until(told, "condition disk_full", patience=60)
 
+    def test_nodes_look_at_their_neighbours(self):
+        """average.robust: clip+probe. Honest ones on even data, so nobody is distrusted."""
+        nodes = self.cluster(3, http=True, train__steps=100_000_000, train__batch=64, train__rate=0.05, average__local_steps=8,
+                             topology__kind="ring", average__robust="clip+probe")
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_log("training begins")
+
+        def looked():
+            edges = [e for node in nodes for e in self.status(node)["edges"]]
+            return len(edges) == 6 and all(e["lost"] is not None for e in edges) and edges
+        for edge in cluster.wait_until(looked, "a look at each end of each edge"):
+            self.assertLess(edge["lost"], 0.5)
+            self.assertIs(edge["distrusted"], False)
+        self.assertRegex(get(nodes[0], "/metrics"), r"p2pml_edge_lost_ratio\{[^}]*\} -?[0-9.e-]+\n")
+
     def test_tensorboard_reads_its_events(self):
         board = os.path.join(self.directory, "board")
         node = self.node("tb", *cluster.free_ports(1), metrics__tensorboard=board).start()

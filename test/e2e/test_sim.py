@@ -167,6 +167,12 @@ class SimTest(unittest.TestCase):
         self.assertEqual([s["per_node"][n]["own_steps"] for n in (4, 6, 7)], [600] * 3)
         self.assertGreater(min(n["accuracy"] for n in s["per_node"] if not n["attacker"]), 0.75)  # 81.5%
 
+    def test_a_pull_that_never_ends_is_seen_in_the_losses(self):
+        """It is not far in any exchange. Long rounds, because a look is due after 1,024 examples of a node's own."""
+        longer = ("train.batch=32", "average.local_steps=8", "train.steps=2400")
+        self.assertLess(self.attacked("replay", "average.robust=clip", *longer), 0.5)  # 14.0%
+        self.assertGreater(self.attacked("replay", "average.robust=clip+probe", *longer), 0.85)  # 90.0%
+
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")
         stalled, ghostly = (self.perform("sim", ATTACKED, kind, f"attackers=[{{node: 3, kind: {kind}}}]", "average.deadline_floor=1s",

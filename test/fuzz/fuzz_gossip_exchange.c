@@ -190,6 +190,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.news.reports = reports;
             event.news.count = event.news.members = what >> 5 & 3;
             reports[0].round = base_read_u8(&in);
+        } else if (event.kind == GOSSIP_EXCHANGE_TRUST) {
+            event.losses =
+                (struct gossip_losses){.nothing = 2,
+                                       .own = what / 64.0,
+                                       .other = what & 32 ? (double)NAN : base_read_u8(&in) / 32.0};
         } else if (event.kind == GOSSIP_EXCHANGE_ROUND) {
             event.round.round = ++round;
             event.round.meets = true;

@@ -195,6 +195,8 @@ enum base_error net_step(struct net *net, size_t node, struct gossip_exchange_ev
             net->node[node].rounds_done++;
             net->node[node].goes_on = actions.list[i].round;
             break;
+        case GOSSIP_EXCHANGE_JUDGED:
+            break;
         case GOSSIP_EXCHANGE_REFUSE:
             BASE_ASSERT(net->n_refusals < NET_REFUSALS);
             net->refusal[net->n_refusals++] =

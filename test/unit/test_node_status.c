@@ -127,20 +127,22 @@ static int make_world(void **state)
     if (!w->rounds)
         return -1;
     make_members(w, &peer);
-    w->edge = (struct node_status_edge){.edge = {.peer = peer,
-                                                 .state = GOSSIP_EDGE_LIVE,
-                                                 .epoch = 1,
-                                                 .sequence = 42,
-                                                 .exchanges = 42,
-                                                 .implausible = 6,
-                                                 .barred = true,
-                                                 .standing = GOSSIP_AWAY,
-                                                 .pace_ns = 3500000,
-                                                 .answer_median_ns = 1500000},
-                                        .name = "two",
-                                        .traffic = {.sent = 1000, .received = 2000},
-                                        .sent_per_s = 321,
-                                        .received_per_s = NAN};
+    w->edge = (struct node_status_edge){
+        .edge = {.peer = peer,
+                 .state = GOSSIP_EDGE_LIVE,
+                 .epoch = 1,
+                 .sequence = 42,
+                 .exchanges = 42,
+                 .implausible = 6,
+                 .barred = true,
+                 .trust = {.state = GOSSIP_DISTRUSTED, .looked = true, .lost = 0.25},
+                 .standing = GOSSIP_AWAY,
+                 .pace_ns = 3500000,
+                 .answer_median_ns = 1500000},
+        .name = "two",
+        .traffic = {.sent = 1000, .received = 2000},
+        .sent_per_s = 321,
+        .received_per_s = NAN};
     make_status(w);
     *state = w;
     return 0;
@@ -268,6 +270,8 @@ static void json_has_edges_and_the_condition(void **state)
                                         "\"standing\": \"finished\"",
                                         "\"implausible\": 6",
                                         "\"barred\": true",
+                                        "\"distrusted\": true",
+                                        "\"lost\": 0.25",
                                         "\"standing\": \"away\"",
                                         "\"epoch\": 1",
                                         "\"state\": \"live\"",
@@ -387,6 +391,8 @@ static void metrics_keep_the_text_format(void **state)
     has(text, "p2pml_edge_implausible_total{peer=");
     has(text, ",name=\"two\"} 6\n");
     has(text, "p2pml_edge_barred{peer=");
+    has(text, "p2pml_edge_distrusted{peer=");
+    has(text, "p2pml_edge_lost_ratio{peer=");
     has(text, "p2pml_edge_away{peer=");
     has(text, "p2pml_edge_exchanges_total{peer=\"02000000");
     has(text, ",name=\"two\"} 42\n");

@@ -150,6 +150,23 @@ static void the_examples_are_always_the_same(void **state)
     close_setup(&s);
 }
 
+// Neighbours are looked at with other examples each time, so that none of them is judged by a few for ever.
+static void a_look_takes_other_examples_with_each_turn(void **state)
+{
+    struct setup s;
+    (void)state;
+    open_setup(&s, clusters(1000, 8, 3), 6, &sgd);
+    run(s.trainer, 20);
+    const struct train_probe first = train_probe_look(s.trainer, s.start, 0),
+                             second = train_probe_look(s.trainer, s.start, 1),
+                             again = train_probe_look(s.trainer, s.start, 1000 / TRAIN_LOOK);
+    assert_true(fabs(first.nothing - log(3)) < 1e-6);
+    assert_true(first.own < first.other && second.own < second.other);
+    assert_true(first.own != second.own && first.other != second.other);
+    assert_true(first.own == again.own && first.other == again.other);
+    close_setup(&s);
+}
+
 static void a_program_s_vectors_are_not_judged(void **state)
 {
     struct setup s;
@@ -159,6 +176,7 @@ static void a_program_s_vectors_are_not_judged(void **state)
     assert_int_equal(train_trainer_hold(s.model, s.start, NULL, NULL, &held), BASE_OK);
     const struct train_probe probe = train_probe(held, s.start, TRAIN_OFFER_MERGED);
     assert_true(isnan(probe.nothing));
+    assert_true(isnan(train_probe_look(held, s.start, 0).nothing));
     assert_false(train_probe_is_worse(&probe, TRAIN_OFFER_MERGED));
     train_trainer_destroy(held);
     close_setup(&s);
@@ -174,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_trained_node_refuses_models_of_noise_and_of_constants),
         cmocka_unit_test(the_examples_are_always_the_same),
         cmocka_unit_test(a_program_s_losses_have_a_mean_and_a_best_tenth),
+        cmocka_unit_test(a_look_takes_other_examples_with_each_turn),
         cmocka_unit_test(a_program_s_vectors_are_not_judged),
     };
     return open_world() || cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,271 @@
+// Trust in neighbours: the rule, and what an edge does that is not trusted (gossip/exchange/RULES.md).
+#include "exchange_cases.h"
+#include "gossip/exchange/state.h"
+
+#include <math.h>
+
+enum { PARAMETERS = 64 };
+
+// -- the rule
+
+static double lost(double nothing, double own, double other)
+{
+    return gossip_trust_lost(&(struct gossip_losses){nothing, own, other});
+}
+
+static void test_what_is_lost_is_a_part_of_what_is_known(void **state)
+{
+    (void)state;
+    assert_true(fabs(lost(2, 1, 1.5) - 0.5) < 1e-12);
+    assert_true(fabs(lost(2, 1, 0.9) + 0.1) < 1e-12);
+    assert_true(lost(2, 0.5, NAN) > 1000 && isfinite(lost(2, 0.5, INFINITY)));
+    assert_true(isnan(lost(2, 1.9, 5))); // it has not learned anything yet
+    assert_true(isnan(lost(NAN, 1, 1)) && isnan(lost(2, NAN, 1)) && isnan(lost(0, 0, 1)));
+}
+
+static enum gossip_verdict note(struct gossip_trust *trust, bool bad, unsigned looks)
+{
+    enum gossip_verdict verdict = GOSSIP_VERDICT_NONE;
+
+    for (unsigned i = 0; i < looks; i++) {
+        assert_int_equal(verdict, GOSSIP_VERDICT_NONE); // not before the last look
+        verdict = gossip_trust_note(trust, bad ? 1.01 * GOSSIP_TRUST_LOST : 0.99 * GOSSIP_TRUST_LOST, true);
+    }
+    return verdict;
+}
+
+static void test_bad_looks_in_a_row_end_trust_and_good_ones_bring_it_back(void **state)
+{
+    struct gossip_trust trust = {GOSSIP_TRUSTED};
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(note(&trust, true, GOSSIP_TRUST_LOOKS - 1), GOSSIP_VERDICT_NONE);
+        assert_int_equal(note(&trust, false, 1), GOSSIP_VERDICT_NONE);
+    }
+    for (unsigned time = 0; time < 8; time++) { // each time it takes longer
+        const unsigned doubled = time < GOSSIP_TRUST_DOUBLES ? time : GOSSIP_TRUST_DOUBLES;
+        assert_int_equal(note(&trust, true, GOSSIP_TRUST_LOOKS), GOSSIP_VERDICT_DISTRUST);
+        assert_int_equal(gossip_trust_good(&trust), GOSSIP_TRUST_LOOKS << doubled);
+        assert_int_equal(note(&trust, false, gossip_trust_good(&trust) - 1), GOSSIP_VERDICT_NONE);
+        assert_int_equal(note(&trust, true, 1), GOSSIP_VERDICT_NONE); // from the beginning
+        assert_int_equal(note(&trust, false, gossip_trust_good(&trust)), GOSSIP_VERDICT_TRUST);
+    }
+}
+
+static void test_no_verdict_where_no_further_one_is_allowed(void **state)
+{
+    struct gossip_trust trust = {GOSSIP_TRUSTED};
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * GOSSIP_TRUST_LOOKS; i++)
+        assert_int_equal(gossip_trust_note(&trust, 1, false), GOSSIP_VERDICT_NONE);
+    assert_int_equal(gossip_trust_note(&trust, 1, true), GOSSIP_VERDICT_DISTRUST);
+}
+
+// -- the edges: node 0 of a ring of `nodes`
+
+static struct net *trust_net(size_t nodes, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(true);
+
+    options.clip = true;
+    options.drift_correction = true;
+    options.ratio = 0.25f;
+    struct net *net = net_create(nodes, PARAMETERS, TOPOLOGY_RING, net_seed(seed), &options);
+    net_link_all(net);
+    return net;
+}
+
+static void rounds(struct net *net, uint64_t *round, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        for (size_t node = 0; node < net->nodes; node++)
+            change_model(net, node);
+        net_round_all(net, ++*round);
+    }
+}
+
+static void tell(struct net *net, size_t peer, double lost_part)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TRUST,
+                                          .peer = net_id(peer),
+                                          .losses = {.nothing = 2, .own = 1, .other = 1 + lost_part}};
+
+    assert_int_equal(net_step(net, 0, &event), BASE_OK);
+}
+
+static bool trusts(const struct net *net, size_t peer)
+{
+    struct gossip_edge_info info;
+
+    return net_edge(net, 0, peer, &info)->trust.state == GOSSIP_TRUSTED;
+}
+
+static void judge(struct net *net, size_t peer, double lost_part, unsigned looks)
+{
+    for (unsigned i = 0; i < looks; i++)
+        tell(net, peer, lost_part);
+}
+
+static bool corrects(const struct net *net, size_t peer)
+{
+    struct gossip_edge_info info;
+    double sum = 0;
+
+    (void)net_edge(net, 0, peer, &info);
+    for (size_t j = 0; j < PARAMETERS; j++)
+        sum += fabs((double)info.correction[j]);
+    return sum > 0;
+}
+
+// What a pull of node 1 alone does to node 0 in so many rounds, in which nobody takes a step.
+static double pulled(struct net *net, uint64_t *round, unsigned count)
+{
+    const double before = (double)net->node[0].x[3];
+
+    net->node[1].x[3] += 50;
+    for (unsigned i = 0; i < count; i++)
+        net_round_all(net, ++*round);
+    return fabs((double)net->node[0].x[3] - before);
+}
+
+static void test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on(void **state)
+{
+    struct net *net = trust_net(4, 401);
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(net, &round, 40);
+    assert_true(trusts(net, 1) && corrects(net, 1));
+    tell(net, 3, 0.01);
+    judge(net, 1, 0.3, GOSSIP_TRUST_LOOKS);
+    assert_false(trusts(net, 1));
+    assert_false(corrects(net, 1));
+    assert_true(corrects(net, 3));
+    net_unlink(net, 0, 3); // only node 1 could move it
+    net_unlink(net, 1, 2);
+    const double x = pulled(net, &round, 30);
+    assert_true(x == 0);
+    assert_false(corrects(net, 1));
+    assert_true(net->node[0].x[3] != net->node[1].x[3]);
+    struct gossip_edge_info info[2];
+    const float *one = net_edge(net, 0, 1, &info[0])->reference,
+                *other = net_edge(net, 1, 0, &info[1])->reference;
+    assert_memory_equal(one, other, PARAMETERS * sizeof(float));
+    assert_true(fabs((double)one[3] - ((double)net->node[0].x[3] + (double)net->node[1].x[3]) / 2) < 1);
+    tell(net, 3, 0.01);
+    judge(net, 1, 0.01, GOSSIP_TRUST_LOOKS);
+    assert_true(trusts(net, 1));
+    assert_true(pulled(net, &round, 30) > 0);
+    net_destroy(net);
+}
+
+static void test_all_neighbours_that_lag_alike_are_trusted(void **state)
+{
+    struct net *net = trust_net(4, 402);
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(net, &round, 20);
+    for (unsigned i = 0; i < 3 * GOSSIP_TRUST_LOOKS; i++) {
+        tell(net, 1, 0.5);
+        tell(net, 3, 0.4);
+    }
+    assert_true(trusts(net, 1) && trusts(net, 3));
+    net_destroy(net);
+}
+
+// One that has no other to compare with is trusted, and at most half of them are not.
+static void test_a_node_never_distrusts_more_than_half(void **state)
+{
+    struct net *two = trust_net(2, 403), *four = trust_net(4, 404);
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(two, &round, 20);
+    judge(two, 1, 5, 3 * GOSSIP_TRUST_LOOKS);
+    assert_true(trusts(two, 1));
+    round = 0;
+    rounds(four, &round, 20);
+    tell(four, 3, 0);
+    judge(four, 1, 5, GOSSIP_TRUST_LOOKS);
+    judge(four, 1, 0.01, 1); // the other one is compared with this
+    judge(four, 3, 5, 3 * GOSSIP_TRUST_LOOKS);
+    assert_true(!trusts(four, 1) && trusts(four, 3));
+    net_destroy(two);
+    net_destroy(four);
+}
+
+// Once it has made some exchanges, and again after some more: every quarter and eighth of those that send
+// all.
+static void test_edges_are_looked_at_in_turn(void **state)
+{
+    struct net *net = trust_net(4, 405);
+    struct gossip_exchange *exchange = net->node[0].exchange;
+    float reference[PARAMETERS];
+    struct gossip_edge_info info;
+    struct gossip_id peer;
+    uint64_t round = 0;
+
+    (void)state;
+    assert_false(gossip_exchange_look(exchange, &peer, reference));
+    rounds(net, &round, 4);
+    size_t looks[4] = {0};
+    for (unsigned i = 0; i < 12; i++) {
+        rounds(net, &round, 1);
+        if (!gossip_exchange_look(exchange, &peer, reference))
+            continue;
+        const size_t at = net_index(&peer);
+        assert_memory_equal(reference, net_edge(net, 0, at, &info)->reference, sizeof reference);
+        looks[at]++;
+        tell(net, at, 0);
+        assert_int_equal(net_edge(net, 0, at, &info)->trust.exchanges, info.exchanges);
+    }
+    assert_true(looks[1] >= 4 && looks[3] >= 4);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(!gossip_exchange_look(exchange, &peer, reference) || i == 0);
+        tell(net, 1, 0);
+        tell(net, 3, 0);
+    }
+    net_destroy(net);
+}
+
+// An edge whose latest look was bad comes first, so that five of them take no five turns.
+static void test_a_bad_look_is_followed_by_another_one_soon(void **state)
+{
+    struct net *net = trust_net(4, 406);
+    float reference[PARAMETERS];
+    struct gossip_id peer;
+    uint64_t round = 0;
+    size_t looks[4] = {0};
+
+    (void)state;
+    rounds(net, &round, 20);
+    tell(net, 3, 0);
+    tell(net, 1, 0.3);
+    while (looks[1] < GOSSIP_TRUST_LOOKS - 1) {
+        rounds(net, &round, 2);
+        assert_true(gossip_exchange_look(net->node[0].exchange, &peer, reference));
+        looks[net_index(&peer)]++;
+        tell(net, net_index(&peer), net_index(&peer) == 1 ? 0.3 : 0);
+    }
+    assert_int_equal(looks[3], 0);
+    assert_false(trusts(net, 1));
+    net_destroy(net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_lost_is_a_part_of_what_is_known),
+        cmocka_unit_test(test_bad_looks_in_a_row_end_trust_and_good_ones_bring_it_back),
+        cmocka_unit_test(test_no_verdict_where_no_further_one_is_allowed),
+        cmocka_unit_test(test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on),
+        cmocka_unit_test(test_all_neighbours_that_lag_alike_are_trusted),
+        cmocka_unit_test(test_a_node_never_distrusts_more_than_half),
+        cmocka_unit_test(test_edges_are_looked_at_in_turn),
+        cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
