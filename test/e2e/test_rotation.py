@@ -36,6 +36,9 @@ class Rotation(ClusterTest):
         status = self.status(node)
         return status["neighbours_linked"] == status["neighbours"]
 
+    def resyncs(self, node):
+        return sum(edge["resyncs"] for edge in self.status(node)["edges"])
+
     def links(self, node):
         return sum(m["linked"] for m in self.status(node)["members"])
 
@@ -56,13 +59,15 @@ class Rotation(ClusterTest):
                             (r"1 secret, 0 new, 1 gone; the first stays", (NEW,))):
             for node in nodes:
                 self.assertNotIn("link_down", node.log())
+            resyncs = [self.resyncs(node) for node in nodes]
             for i, node in enumerate(nodes):  # one after the other: meanwhile the files differ
                 self.reload(i, node, said, *lines)
                 for other in nodes:
                     other.wait_rows(len(other.rows()) + 10)
         for node in nodes:  # the links began with the secret that is gone: their ends have called again
             wait_until(lambda: self.status(node)["membership"]["alive"] == 3 and self.neighbours_linked(node), f"links again\n{node.last_words()}")
-            self.assertEqual(sum(e["resyncs"] for e in self.status(node)["edges"]), 0, "edges go on where they were")
+        if not any("was away" in node.log() for node in nodes):  # an overloaded machine may have stopped them
+            self.assertEqual([self.resyncs(node) for node in nodes], resyncs, "edges go on where they were")
         for node, earlier in zip(nodes, before):
             since = self.datagrams(node)
             wait_until(lambda: self.datagrams(node)["received"] > since["received"] + 10, "datagrams under the new secret")
