@@ -98,7 +98,7 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
     packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
-    packet->bound = gossip_clip_bound(exchange);
+    packet->bound = gossip_clip_bound(exchange, edge);
     packet->progress = gossip_clip_progress(exchange);
     packet->pace_ns = exchange->pace_ns;
     edge->since = scale_since(exchange, edge);
@@ -159,6 +159,10 @@ static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gos
     struct gossip_effect effect = {.weight = weight, .gain = gain, .keep = 1};
 
     BASE_ASSERT(pair->common <= pair->limit);
+    if (!(pair->common > 0)) { // one end stays where it is: the other one would only be held up
+        exchange->totals.clipped++;
+        return (struct gossip_effect){.keep = 1};
+    }
     if (!isfinite(pair->common) || !(weight > 0) ||
         gossip_clip_spares(exchange, edge, pair->common,
                            (double)weight * gossip_sparse_norm_most(exchange, pair)))

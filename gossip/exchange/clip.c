@@ -146,8 +146,10 @@ static double reach_of(const struct gossip_exchange *exchange)
 }
 
 // The correction of an edge moves this node in a round by at most so much.
-float gossip_clip_bound(const struct gossip_exchange *exchange)
+float gossip_clip_bound(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
+    if (edge->trust.state == GOSSIP_DISTRUSTED)
+        return 0; // what it has pulled so far would go on in c
     if (!exchange->options.clip || !(exchange->clip.energy > 0) || !(exchange->lately > 0))
         return INFINITY;
     return (float)(GOSSIP_CLIP_BOUND * exchange->clip.highest);

@@ -102,6 +102,8 @@ static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edg
 {
     const float weight = 0.5f;
 
+    if (!(theirs->limit > 0)) // it stays where it is
+        return 0;
     if (!isfinite(mine->limit))
         return weight;
     const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);

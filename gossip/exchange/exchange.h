@@ -247,12 +247,12 @@ struct gossip_edge_info {
     uint64_t pace_ns; // time of one local step of the peer, as last reported; 0: not
                       // known
     float rates;      // the learning rate of the peer over ours, if they are far apart (speed.c), else 0
-    uint64_t scaling, other_scaling;     // ours and the peer's if they differ, else 0 and 0
-    bool begins;                         // compared; begins late, with this node's first round
-    bool silent;                         // it was waited for in vain, and has made no exchange since
-    bool barred;                         // the peer sent something that was refused: no exchange with it for
-                                         // a while
-    enum gossip_standing standing;       // of the other end, as last reported
+    uint64_t scaling, other_scaling; // ours and the peer's if they differ, else 0 and 0
+    bool begins;                     // compared; begins late, with this node's first round
+    bool silent;                     // it was waited for in vain, and has made no exchange since
+    bool barred;                     // the peer sent something that was refused: no exchange with it for
+                                     // a while
+    enum gossip_standing standing;   // of the other end, as last reported
     struct gossip_trust trust;
     const float *reference, *correction; // [d], in the kernels' memory, borrowed until the next step; NULL
                                          // before the first exchange (see gossip_edge_record)

@@ -135,7 +135,7 @@ enum base_error gossip_averaging_repeat(struct gossip_exchange *exchange, struct
                                         const struct gossip_effect *effect) BASE_CHECK;
 
 // clip.c. The largest norm of c that this node keeps; the part of it that both ends keep.
-float gossip_clip_bound(const struct gossip_exchange *exchange);
+float gossip_clip_bound(const struct gossip_exchange *exchange, const struct gossip_edge *edge);
 float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound);
 // Norm of what this node's learner moves the model by in a round.
 float gossip_clip_progress(const struct gossip_exchange *exchange);

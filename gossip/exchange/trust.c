@@ -133,8 +133,6 @@ void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     if (!trust->looked || !isfinite(least))
         return;
     const enum gossip_verdict verdict = gossip_trust_note(trust, lost - least, may_distrust(exchange));
-    if (verdict == GOSSIP_VERDICT_DISTRUST) // what it has pulled so far would go on in c
-        gossip_edge_drop_correction(exchange, edge);
     if (verdict != GOSSIP_VERDICT_NONE)
         actions->list[actions->count++] = (struct gossip_exchange_action){
             .kind = GOSSIP_EXCHANGE_JUDGED, .peer = edge->peer, .verdict = verdict};

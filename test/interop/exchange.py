@@ -297,6 +297,7 @@ class Edge:
         indices, values = codec.take_packet(theirs.delta, d, self.received)
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
+        weight = weight if theirs.limit > 0 else 0.0
         entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
         kept = self.keep(mine, theirs)
         if kept < 1:

@@ -607,6 +607,29 @@ static void test_training_withstands_an_attacker(void **state)
     assert_true(found[FLIP][0] < found[NONE][0] - 15);
 }
 
+// It would only hold the others up: it stays where it is.
+static void test_a_node_that_has_not_begun_moves_nobody(void **state)
+{
+    struct gossip_exchange_options options = defaults(false);
+    float before[PAIR];
+
+    (void)state;
+    options.clip = true;
+    struct net *net = net_create(2, PAIR, TOPOLOGY_RING, net_seed(92), &options);
+    net_link_all(net);
+    for (uint64_t round = 1; round <= 10; round++) {
+        change_model(net, 0);
+        memcpy(before, net->node[0].x, sizeof before);
+        begin_round(net, 0, NULL, round);
+        ask(net, 0, 1, round);
+        net_settle(net, SECOND);
+        assert_memory_equal(net->node[0].x, before, sizeof before);
+        assert_true(net_references_match(net));
+    }
+    assert_true(net_edge(net, 0, 1, &(struct gossip_edge_info){0})->exchanges > 5);
+    net_destroy(net);
+}
+
 // A neighbour that pulls a little, for ever: its correction stays below the bound of both ends, which shrink
 // it alike.
 static void test_a_correction_is_bounded(void **state)
@@ -682,6 +705,7 @@ int main(void)
         cmocka_unit_test(test_no_order_of_messages_moves_a_node_further),
         cmocka_unit_test(test_progress_is_what_the_learner_does_itself),
         cmocka_unit_test(test_training_withstands_an_attacker),
+        cmocka_unit_test(test_a_node_that_has_not_begun_moves_nobody),
         cmocka_unit_test(test_a_correction_is_bounded),
         cmocka_unit_test(test_corrections_stay_opposite),
     };

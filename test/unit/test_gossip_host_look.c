@@ -37,6 +37,7 @@ static struct gossip_edge *add_edge(struct node *node, size_t peer)
     assert_int_equal(gossip_edge_add(node->exchange, &id, &edge), BASE_OK);
     edge->state = GOSSIP_EDGE_LIVE;
     edge->exchanges = 2;
+    assert_true(gossip_vector_make(cpu_kernels(), D, false, &edge->reference));
     for (size_t i = 0; i < D; i++)
         edge->reference.fp32[i] = (float)peer;
     return edge;
