@@ -34,7 +34,7 @@ static bool lasts(const struct gossip_exchange *exchange)
 {
     const struct gossip_edge *edge = exchange->hold.edge;
 
-    return exchange->standing == GOSSIP_PRESENT && edge &&
+    return exchange->standing == GOSSIP_PRESENT && edge && gossip_vector_is(&edge->reference) &&
            (edge->state == GOSSIP_EDGE_LIVE || edge->state == GOSSIP_EDGE_IN_DOUBT);
 }
 

@@ -71,6 +71,7 @@ void gossip_vector_hold(const struct kernels *kernels, const struct gossip_vecto
 {
     float piece[PIECE];
 
+    BASE_ASSERT(gossip_vector_is(vector));
     if (vector->fp32)
         kernels->vectors->hold(count, part, x, vector->fp32, copy, held);
     for (size_t done = 0, n; vector->bf16 && done < count; done += n) {
