@@ -36,7 +36,7 @@ static enum gossip_verdict note(struct gossip_trust *trust, bool bad, unsigned l
 
 static void test_bad_looks_in_a_row_end_trust_and_good_ones_bring_it_back(void **state)
 {
-    struct gossip_trust trust = {GOSSIP_TRUSTED};
+    struct gossip_trust trust = {.state = GOSSIP_TRUSTED};
 
     (void)state;
     for (unsigned i = 0; i < 10; i++) {
@@ -55,7 +55,7 @@ static void test_bad_looks_in_a_row_end_trust_and_good_ones_bring_it_back(void *
 
 static void test_no_verdict_where_no_further_one_is_allowed(void **state)
 {
-    struct gossip_trust trust = {GOSSIP_TRUSTED};
+    struct gossip_trust trust = {.state = GOSSIP_TRUSTED};
 
     (void)state;
     for (unsigned i = 0; i < 3 * GOSSIP_TRUST_LOOKS; i++)
