@@ -152,7 +152,8 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
 }
 
 // The correction does not learn from an update that one of the ends clips: it would integrate an attacker's
-// pull, which comes again and again. Both ends know the two limits, so the corrections stay opposite.
+// pull, which comes again and again. What it has learned before would pull on for ever, so it shrinks. Both
+// ends know the two limits, so the corrections stay opposite.
 static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_pair *pair, float weight, float gain)
 {
@@ -169,7 +170,10 @@ static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gos
         return effect;
     const double norm = (double)weight * gossip_sparse_norm(exchange, pair);
     effect.weight *= gossip_clip_packet(exchange, edge, pair->limit, norm);
-    effect.gain = norm <= pair->common ? gain : 0;
+    if (norm > pair->common) {
+        effect.gain = 0;
+        effect.keep = GOSSIP_CLIP_KEEP;
+    }
     return effect;
 }
 
@@ -184,7 +188,9 @@ static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct g
     struct gossip_effect effect =
         clipped(exchange, edge, pair, weight, drift_gain(exchange, mine, theirs, pair));
 
-    if (gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
+    if (!gossip_standing_drifts(mine->standing, (enum gossip_standing)theirs->standing))
+        effect.keep = 1;
+    else if (!(effect.keep < 1))
         effect.keep = gossip_clip_keep(exchange, edge, fminf(mine->bound, theirs->bound));
     return effect;
 }

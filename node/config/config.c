@@ -434,12 +434,12 @@ static const struct node_key keys[] = {
          "0.8 diverges.",
          SHARED),
     CHOICE(
-        "average.robust", average.robust, "clip", "off|clip|clip+probe",
+        "average.robust", average.robust, "off", "off|clip|clip+probe",
         "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
         "and those of most neighbours do, which limits the damage of a hostile or broken one. clip+probe: "
         "also, a neighbour whose model is again and again clearly worse for this node's own examples than its own one, and than those "
         "of other neighbours, moves it no more until that ends; a program that trains by itself only clips. "
-        "off: no limit.",
+        "Models that a partition or kills have moved far apart come together slowly then. off: no limit.",
         TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from cluster import ClusterTest, free_ports, go_on_with, signal, unittest
+from cluster import ClusterTest, free_ports, go_on_with, python_with, signal, unittest
 
 if __name__ == "__main__":
     go_on_with("cryptography", "python3-cryptography")

@@ -146,32 +146,9 @@ class SimTest(unittest.TestCase):
         or worse, changes them here, too."""
         self.assertGreater(self.perform("sim", ATTACKED, "none")["node"]["mean"]["accuracy"], 0.84)  # 86.9%
         self.assertGreater(self.attacked("labels"), 0.82)  # 85.0%
-        self.assertLess(self.attacked("noise", "average.robust=off"), 0.4)  # 28.0%
-        for kind, least in (("noise", 0.83), ("negated", 0.83), ("big", 0.83), ("sign", 0.55)):  # 86.7, 86.9, 87.0, 61.9%
-            self.assertGreater(self.attacked(kind), least, kind)
-
-    def test_what_two_attackers_of_eight_do(self):
-        """Four edges of the ring from each other, so that no honest node has only liars to meet."""
-        both = "attackers=[{node: [2, 3], kind: %s}]"
-        adamw = "train.optimizer=adamw", "train.rate=0.003", "average.share_second_moment=3"
-        for kind, least, more in (("noise", 0.75, ()), ("big", 0.75, ()), ("moments", 0.72, adamw)):  # 81.4, 82.0, 79.0%
-            s = self.perform("sim", ATTACKED, f"two-{kind}", both % kind, "topology.kind=ring", "average.robust=clip", *more)
-            self.assertEqual((s["averaged"]["nodes"], s["status"]), (6, "complete"))
-            self.assertGreater(s["node"]["mean"]["accuracy"], least, kind)
-
-    def test_a_donor_of_noise_that_claims_the_last_step_ends_and_replaces_nothing(self):
-        """Four nodes come late. Two of them ask the liar; if they took what it gives, they would end at 13%."""
-        late = {0: 60, 1: 80, 2: 100, 5: 120}
-        s = self.perform("sim", ATTACKED, "donor", "attackers=[{node: 3, kind: donor}]",
-                         f"events=[{', '.join(f'{{at: {{round: {r}}}, start: {n}}}' for n, r in late.items())}]")
-        self.assertEqual([s["per_node"][n]["own_steps"] for n in (4, 6, 7)], [600] * 3)
-        self.assertGreater(min(n["accuracy"] for n in s["per_node"] if not n["attacker"]), 0.75)  # 81.5%
-
-    def test_a_pull_that_never_ends_is_seen_in_the_losses(self):
-        """It is not far in any exchange. Long rounds, because a look is due after 1,024 examples of a node's own."""
-        longer = ("train.batch=32", "average.local_steps=8", "train.steps=2400")
-        self.assertLess(self.attacked("replay", "average.robust=clip", *longer), 0.5)  # 14.0%
-        self.assertGreater(self.attacked("replay", "average.robust=clip+probe", *longer), 0.85)  # 90.0%
+        self.assertLess(self.attacked("noise"), 0.4)  # 28.0%
+        for kind, least in (("noise", 0.83), ("negated", 0.83), ("big", 0.83), ("sign", 0.75)):  # 86.7, 86.9, 87.0, 82.8%
+            self.assertGreater(self.attacked(kind, "average.robust=clip"), least, kind)
 
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")
