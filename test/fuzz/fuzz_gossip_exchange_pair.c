@@ -165,8 +165,8 @@ static void begin_round(struct pair *pair, size_t at, uint8_t change)
 // A look, and a verdict: that of a node with more neighbours, since nobody distrusts its only one.
 static void judge(struct pair *pair, size_t at, uint8_t what)
 {
-    struct gossip_exchange_event event = {
-        .kind = GOSSIP_EXCHANGE_TRUST, .losses = {.nothing = 2, .own = 1, .other = what & 16 ? 1 : 3}};
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TRUST,
+                                          .losses = {.nothing = 2, .own = 1, .other = what & 16 ? 1 : 3}};
     float reference[D];
 
     step(pair, at, &event);
