@@ -195,6 +195,14 @@ static struct gossip_effect effect_of(struct gossip_exchange *exchange, struct g
     return effect;
 }
 
+// x took the common update, or none was due to it. Otherwise what was cut is in x - r, too.
+static bool is_whole(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs,
+                     const struct gossip_effect *effect)
+{
+    return effect->weight >=
+           gossip_standing_weight(mine->standing, (enum gossip_standing)theirs->standing, theirs->weight);
+}
+
 static void count_sparse(struct gossip_exchange *exchange, struct gossip_edge *edge,
                          const struct gossip_packet *mine)
 {
@@ -229,8 +237,11 @@ static enum base_error commit_sparse(struct gossip_exchange *exchange, struct go
     gossip_sparse_apply(exchange, edge, mine, &pair, &effect);
     if (slice.count && edge->trust.state == GOSSIP_TRUSTED)
         gossip_moment_apply(exchange, slice, mine->bytes + mine->delta_bytes, theirs->moment);
-    if (!known)
-        count_sparse(exchange, edge, mine);
+    if (known)
+        return BASE_OK;
+    count_sparse(exchange, edge, mine);
+    if (is_whole(mine, theirs, &effect))
+        gossip_hold_exchanged(exchange, edge, mine, theirs);
     return BASE_OK;
 }
 
@@ -266,7 +277,6 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
         gossip_speed_compare(exchange, edge, mine, theirs);
         gossip_standing_met(exchange, edge, theirs);
         edge->peer_progress = theirs->progress;
-        gossip_hold_exchanged(exchange, edge, mine, theirs);
     }
     return error;
 }

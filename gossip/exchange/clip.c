@@ -235,7 +235,7 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
                          double norm)
 {
     (void)moved_since(exchange, edge);
-    if (exchange->options.clip)
+    if (isfinite(limit)) // not of an end that was away: it goes to the others, however far
         judge(edge, norm, reach_of(exchange));
     const double part = part_within(exchange, norm, limit);
     edge->moved += part * norm;

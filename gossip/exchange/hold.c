@@ -9,7 +9,7 @@
 void gossip_hold_exchanged(struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
 {
-    BASE_ASSERT(edge->sequence > 0);
+    BASE_ASSERT(gossip_vector_is(&edge->reference));
     if (mine->standing != GOSSIP_PRESENT || theirs->standing == GOSSIP_AWAY)
         return;
     if (mine->clock != exchange->pace.round)

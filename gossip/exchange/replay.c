@@ -193,7 +193,9 @@ static enum base_error redo_commit(struct gossip_exchange *exchange, struct goss
     mine = asked ? &edge->request : mine;
     if (!error)
         error = restore_keys(edge, body);
-    if (!error && (!theirs.held || !mine->held || mine->form != theirs.form))
+    if (!error &&
+        (!theirs.held || !mine->held || mine->form != theirs.form ||
+         (mine->form == GOSSIP_DELTA_BLOCK) == (edge->resync_offset == exchange->options.parameters)))
         error = BASE_EFORMAT;
     if (!error && !asked)
         error = recover(exchange, edge, mine);

@@ -106,19 +106,21 @@ static double least_other(const struct gossip_exchange *exchange, const struct g
     return fmax(least, 0);
 }
 
-// At most half of the neighbours: a node that distrusts all of them would train alone.
-static bool may_distrust(const struct gossip_exchange *exchange)
-{
-    return 2 * (gossip_trust_distrusted(exchange) + 1) <= exchange->n_edges;
-}
-
 size_t gossip_trust_distrusted(const struct gossip_exchange *exchange)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < exchange->n_edges; i++)
-        count += exchange->edges[i]->trust.state == GOSSIP_DISTRUSTED;
+        count += exchange->edges[i]->trust.state == GOSSIP_DISTRUSTED &&
+                 gossip_edge_is_met(exchange, exchange->edges[i]);
     return count;
+}
+
+// At most half of the neighbours that exchange: a node that distrusts all of them would train alone. Edges
+// to earlier neighbours stay, without a link, and are of no help.
+static bool may_distrust(const struct gossip_exchange *exchange)
+{
+    return 2 * (gossip_trust_distrusted(exchange) + 1) <= gossip_edges_met(exchange);
 }
 
 void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edge,

@@ -88,7 +88,7 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
     return base_hash_mix(hash ^ edges_hash(exchange, D));
 }
 
-static struct gossip_exchange *make_exchange(uint8_t mode)
+static struct gossip_exchange *make_exchange(uint8_t mode, bool holds)
 {
     static const float start[D];
     struct gossip_exchange_options options = {
@@ -104,6 +104,7 @@ static struct gossip_exchange *make_exchange(uint8_t mode)
         .clip = mode & 64,
         .on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP,
         .fade_rounds = 3,
+        .hold = holds ? 0.5f : 0,
         .drift_correction = true,
         .reference_bf16 = (mode >> 1 & 7) == KERNELS_FORMATS,
         .drift_gain = 2,
@@ -161,14 +162,14 @@ static void end_round(struct gossip_exchange *exchange, uint64_t *now,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D];
+    float x[D] = {1, 2, 3}, v[D] = {0.5f}, correction[D], held[D] = {0}, reference[D];
     struct base_reader in = base_reader_of(data, size);
-    struct gossip_exchange *exchange = make_exchange(base_read_u8(&in));
+    const uint8_t mode = base_read_u8(&in), begins = base_read_u8(&in);
+    struct gossip_exchange *exchange = make_exchange(mode, begins & 4);
     struct gossip_exchange_actions actions;
     struct gossip_report reports[3] = {{.id = {{1}}}, {.id = {{3}}, .round = 7}, {.id = {{4}}, .round = 1}};
     uint64_t round = 0;
 
-    const uint8_t begins = base_read_u8(&in);
     if (begins & 1)
         import_edge(exchange, &in);
     if (begins & 2)
@@ -209,6 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             event.round.model = x;
             event.round.second_moment = v;
             event.round.correction = correction;
+            event.round.held = begins & 4 ? held : NULL;
         }
         const uint64_t before = state_hash(exchange), place = edges_places(exchange);
         BASE_ASSERT(!gossip_exchange_step(exchange, &event, &actions));
@@ -216,6 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             BASE_ASSERT(edges_places(exchange) != place || state_hash(exchange) == before);
         if (event.kind == GOSSIP_EXCHANGE_ROUND)
             end_round(exchange, &now, &actions);
+        (void)gossip_exchange_look(exchange, &event.peer, reference);
     }
     gossip_exchange_destroy(exchange);
     return 0;

@@ -2,9 +2,10 @@
 // changes: whole exchanges take place, and damaged bytes reach an edge in any state. Until bytes are changed,
 // nothing may be refused and r is the same on both ends; after that, a refused message changes nothing and
 // ends the link.
+#include "base/bf16.h"
 #include "base/cursor.h"
 #include "base/hash.h"
-#include "gossip/exchange/exchange.h"
+#include "gossip/exchange/state.h"
 #include "test/support/cpu_kernels.h"
 #include "test/support/exchange_looks.h"
 
@@ -20,7 +21,7 @@ enum { D = 200, QUEUE = 16, MESSAGE_BYTES = 2048 };
 struct end {
     struct gossip_exchange *exchange;
     struct gossip_id self;
-    float x[D], v[D], correction[D];
+    float x[D], v[D], correction[D], held[D];
     uint64_t round;
     bool open; // a round
     struct {
@@ -33,7 +34,7 @@ struct end {
 struct pair {
     struct end end[2];
     uint64_t now_ns;
-    bool up, honest;
+    bool up, honest, holds;
     bool refused; // an end has refused a message: the link is to end
 };
 
@@ -49,6 +50,19 @@ static uint64_t state_hash(const struct gossip_exchange *exchange)
     return base_hash_mix(hash ^ edges_hash(exchange, D));
 }
 
+static float correction_at(const struct gossip_edge_info *info, size_t j)
+{
+    if (info->correction_bf16)
+        return bf16_widen(info->correction_bf16[j]);
+    return info->correction ? info->correction[j] : 0;
+}
+
+static void check_corrections(const struct gossip_edge_info info[2])
+{
+    for (size_t j = 0; j < D; j++)
+        BASE_ASSERT(correction_at(&info[0], j) == -correction_at(&info[1], j));
+}
+
 static void check_ends(const struct pair *pair)
 {
     struct gossip_edge_info info[2];
@@ -59,9 +73,11 @@ static void check_ends(const struct pair *pair)
         gossip_exchange_edge_info(pair->end[i].exchange, 0, &info[i]);
     }
     if (pair->honest && info[0].epoch == info[1].epoch && info[0].sequence == info[1].sequence &&
-        info[0].state == GOSSIP_EDGE_LIVE && info[1].state == GOSSIP_EDGE_LIVE)
+        info[0].state == GOSSIP_EDGE_LIVE && info[1].state == GOSSIP_EDGE_LIVE) {
         BASE_ASSERT(edge_hash(info[0].reference, info[0].reference_bf16, D) ==
                     edge_hash(info[1].reference, info[1].reference_bf16, D));
+        check_corrections(info);
+    }
 }
 
 static void post(struct end *to, const struct gossip_message *message)
@@ -142,7 +158,22 @@ static void begin_round(struct pair *pair, size_t at, uint8_t change)
     event.round.model = end->x;
     event.round.second_moment = end->v;
     event.round.correction = end->correction;
+    event.round.held = pair->holds ? end->held : NULL;
     step(pair, at, &event);
+}
+
+// A look, and a verdict: that of a node with more neighbours, since nobody distrusts its only one.
+static void judge(struct pair *pair, size_t at, uint8_t what)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TRUST,
+                                          .losses = {.nothing = 2, .own = 1, .other = what & 16 ? 1 : 3}};
+    float reference[D];
+
+    step(pair, at, &event);
+    (void)gossip_exchange_look(pair->end[at].exchange, &event.peer, reference);
+    struct gossip_edge *edge = gossip_edge_find(pair->end[at].exchange, &pair->end[!at].self);
+    if (edge)
+        edge->trust.state = what & 32 ? GOSSIP_DISTRUSTED : GOSSIP_TRUSTED;
 }
 
 static void close_refused(struct pair *pair)
@@ -201,6 +232,9 @@ static void operate(struct pair *pair, uint8_t what, struct base_reader *in)
     case 3:
         set_link(pair, !pair->up);
         break;
+    case 4:
+        judge(pair, at, what);
+        break;
     default:
         for (unsigned times = 1 + (what >> 6); times > 1 && pair->end[at].waiting > 1; times--)
             deliver(pair, at, WHOLE, in);
@@ -214,9 +248,11 @@ static void create(struct pair *pair, struct base_reader *in)
     static const float start[D];
     const uint8_t mode = base_read_u8(in);
 
+    pair->holds = mode & 128;
     for (size_t i = 0; i < 2; i++) {
         struct end *end = &pair->end[i];
         struct gossip_exchange_options options = {.kernels = cpu_kernels(),
+                                                  .hold = pair->holds ? 0.5f : 0,
                                                   .parameters = D,
                                                   .start = start,
                                                   .ratio = 0.2f,

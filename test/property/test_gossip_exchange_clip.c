@@ -128,6 +128,28 @@ static void test_a_node_without_progress_follows(void **state)
     net_destroy(net);
 }
 
+// It goes to the others, however far they are, and keeps their whole limit for later.
+static void test_a_node_that_was_away_judges_nobody(void **state)
+{
+    struct net *net = ring_of_three(false, 91);
+    const struct gossip_id far = net_id(0);
+    double furthest = 0;
+
+    (void)state;
+    for (uint64_t round = 1; round <= 20; round++)
+        (void)moved_in(net, round);
+    net->node[1].standing = GOSSIP_AWAY;
+    gossip_exchange_standing(net->node[1].exchange, GOSSIP_AWAY);
+    shift(net, 0, 1000);
+    for (size_t j = 0; j < PAIR; j++) // no progress of its own
+        net->node[0].exchange->own[j] += 1000;
+    for (uint64_t round = 21; round <= 23; round++)
+        furthest = fmax(furthest, moved_in(net, round));
+    assert_true(furthest > 2 * limit);
+    assert_int_equal(gossip_edge_find(net->node[1].exchange, &far)->halvings, 0);
+    net_destroy(net);
+}
+
 static void check_resync(enum gossip_standing standing)
 {
     struct net *net = ring_of_three(false, 87);
@@ -696,6 +718,7 @@ int main(void)
         cmocka_unit_test(test_the_clipped_part_comes_later),
         cmocka_unit_test(test_honest_neighbours_are_not_clipped),
         cmocka_unit_test(test_a_node_without_progress_follows),
+        cmocka_unit_test(test_a_node_that_was_away_judges_nobody),
         cmocka_unit_test(test_resync_is_limited),
         cmocka_unit_test(test_the_correction_of_what_is_clipped_shrinks),
         cmocka_unit_test(test_second_moments_grow_slowly),

@@ -273,6 +273,45 @@ static void test_a_stale_neighbour_changes_nothing(void **state)
     net_destroy(net);
 }
 
+// What clipping cuts, and what an edge without trust sends, is in x - r, too: it is no part of what this
+// node has not sent.
+static void check_not_whole(bool trusted, uint64_t seed)
+{
+    struct gossip_exchange_options options = defaults(true);
+    const struct gossip_id other = net_id(1);
+    uint64_t round = 0;
+
+    options.hold = PART;
+    options.clip = true;
+    struct net *net = net_create(2, D, TOPOLOGY_BUTTERFLY, seed, &options);
+    net_link_all(net);
+    float kept[D];
+    while (round < 20) {
+        memcpy(kept, net->node[0].held, sizeof kept);
+        for (size_t i = 0; i < 2; i++)
+            change_model(net, i);
+        net_round_all(net, ++round);
+        assert_true(memcmp(net->node[0].held, kept, sizeof kept) != 0);
+    }
+    memcpy(kept, net->node[0].held, sizeof kept);
+    if (!trusted)
+        gossip_edge_find(net->node[0].exchange, &other)->trust.state = GOSSIP_DISTRUSTED;
+    for (size_t j = 0; j < D && trusted; j++)
+        net->node[1].x[j] += 1000;
+    for (size_t i = 0; i < 2; i++)
+        change_model(net, i);
+    net_round_all(net, ++round);
+    assert_memory_equal(net->node[0].held, kept, sizeof kept);
+    net_destroy(net);
+}
+
+static void test_an_exchange_that_is_cut_changes_nothing(void **state)
+{
+    (void)state;
+    check_not_whole(true, net_seed(833));
+    check_not_whole(false, net_seed(834));
+}
+
 static void test_an_adopted_model_has_none(void **state)
 {
     struct net *net = met_once(true, net_seed(831));
@@ -296,6 +335,7 @@ int main(void)
         cmocka_unit_test(test_a_resync_ends_it),
         cmocka_unit_test(test_a_finished_node_and_one_that_is_away_hold_nothing),
         cmocka_unit_test(test_a_stale_neighbour_changes_nothing),
+        cmocka_unit_test(test_an_exchange_that_is_cut_changes_nothing),
         cmocka_unit_test(test_an_adopted_model_has_none),
     };
 

@@ -198,6 +198,28 @@ static void test_a_node_never_distrusts_more_than_half(void **state)
     net_destroy(four);
 }
 
+// Edges to earlier neighbours stay, without a link. Of the two that exchange one is trusted.
+static void test_neighbours_without_a_link_do_not_count(void **state)
+{
+    struct net *net = trust_net(6, 407);
+    uint64_t round = 0;
+
+    (void)state;
+    for (size_t earlier = 2; earlier <= 4; earlier++) {
+        net_link(net, 0, earlier);
+        net_settle(net, SECOND);
+        net_unlink(net, 0, earlier);
+    }
+    rounds(net, &round, 20);
+    assert_int_equal(gossip_exchange_edges(net->node[0].exchange), 5);
+    tell(net, 5, 0);
+    judge(net, 1, 5, GOSSIP_TRUST_LOOKS);
+    judge(net, 1, 0.01, 1);
+    judge(net, 5, 5, 3 * GOSSIP_TRUST_LOOKS);
+    assert_true(!trusts(net, 1) && trusts(net, 5));
+    net_destroy(net);
+}
+
 // Once it has made some exchanges, and again after some more: every quarter and eighth of those that send
 // all.
 static void test_edges_are_looked_at_in_turn(void **state)
@@ -265,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on),
         cmocka_unit_test(test_all_neighbours_that_lag_alike_are_trusted),
         cmocka_unit_test(test_a_node_never_distrusts_more_than_half),
+        cmocka_unit_test(test_neighbours_without_a_link_do_not_count),
         cmocka_unit_test(test_edges_are_looked_at_in_turn),
         cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),
     };
