@@ -81,8 +81,8 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 // begin a round, too. With proximal 0 this does nothing, and no memory is allocated.
 void train_trainer_round_begin(struct train_trainer *trainer);
 
-// With a vector of what is held back: the steps of a round are taken at x less the vector of train_trainer_held(), which is
-// added again after them. Between two rounds the model is x.
+// With a vector of what is held back: the steps of a round are taken at x less the vector of
+// train_trainer_held(), which is added again after them. Between two rounds the model is x.
 void train_trainer_hold_back(struct train_trainer *trainer);
 void train_trainer_add_back(struct train_trainer *trainer);
 
