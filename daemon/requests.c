@@ -32,7 +32,7 @@ static void on_open(struct server *s, struct daemon_request *r, struct base_reas
     if (s->judge != SERVER_JUDGING)
         s->judge = r->protocol < DAEMON_PROTOCOL ? SERVER_TAKES_ALL : SERVER_JUDGES;
     struct daemon_opened opened = {.started = s->state != SERVER_CLOSED, .stride = lib_stride(s->node)};
-    for (int which = P2PML_MODEL; which <= P2PML_CORRECTION; which++)
+    for (int which = P2PML_MODEL; which <= P2PML_HELD; which++)
         opened.vectors |= p2pml_vector(s->node, which, &opened.parameters) ? 1u << which : 0u;
     server_send(s, daemon_answer_opened(&opened, s->out), lib_descriptor(s->node));
 }

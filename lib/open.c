@@ -105,7 +105,8 @@ static enum base_error make_vectors(p2pml_node *n, size_t parameters, bool share
         train_optimizer((enum train_optimizer_kind)n->config->train.optimizer);
     const bool wanted[LIB_VECTORS] = {[P2PML_MODEL] = true,
                                       [P2PML_SECOND_MOMENT] = optimizer->shared >= 0,
-                                      [P2PML_CORRECTION] = n->config->average.drift_correction};
+                                      [P2PML_CORRECTION] = n->config->average.drift_correction,
+                                      [P2PML_HELD] = n->config->average.hold > 0};
     return lib_vectors_create(&n->vectors, parameters, wanted, shared, why);
 }
 
@@ -132,11 +133,7 @@ enum base_error lib_open(const struct lib_options *o, p2pml_node **node, struct 
     n->vectors.file = -1;
     size_t parameters = 0;
     enum base_error error = BASE_OK;
-    if (o->config->average.hold > 0)
-        error = base_fail(why, BASE_EINVAL,
-                          "average.hold: found %g, expected 0: only the built-in trainer holds back a part",
-                          o->config->average.hold);
-    else if (o->config->average.outer_momentum > 0)
+    if (o->config->average.outer_momentum > 0)
         error = base_fail(why, BASE_EINVAL,
                           "average.outer_momentum: found %g, expected 0: only the built-in trainer has it",
                           o->config->average.outer_momentum);

@@ -19,8 +19,7 @@ struct lib_options {
 
 // The defaults of a node whose local steps another program takes: that program decides when training is over.
 enum base_error lib_defaults(struct node_config *config, struct base_reason *why) BASE_CHECK;
-// As p2pml_open; BASE_EINVAL for average.hold and average.outer_momentum, which only the built-in trainer
-// has.
+// As p2pml_open; BASE_EINVAL for average.outer_momentum, which only the built-in trainer has.
 enum base_error lib_open(const struct lib_options *options, p2pml_node **node,
                          struct base_reason *why) BASE_CHECK;
 // The memfd of the vectors, in which vector `which` begins at which * lib_stride. It belongs to the node, and

@@ -96,9 +96,11 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
     if (error)
         return error;
     s->start = malloc(bytes);
-    if (!s->start ||
-        train_trainer_hold(s->model, n->vectors.at[P2PML_MODEL], n->vectors.at[P2PML_SECOND_MOMENT],
-                           n->vectors.at[P2PML_CORRECTION], &s->trainer))
+    const struct train_vectors vectors = {.model = n->vectors.at[P2PML_MODEL],
+                                          .second_moment = n->vectors.at[P2PML_SECOND_MOMENT],
+                                          .correction = n->vectors.at[P2PML_CORRECTION],
+                                          .held = n->vectors.at[P2PML_HELD]};
+    if (!s->start || train_trainer_hold(s->model, &vectors, &s->trainer))
         return base_fail(why, BASE_ENOMEM, "out of memory for a model of %zu parameters",
                          n->vectors.parameters);
     if (!s->kernels->host->apply->finite(n->vectors.at[P2PML_MODEL], n->vectors.parameters))

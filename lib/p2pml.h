@@ -44,7 +44,7 @@ enum {
     P2PML_EORDER = -9,
     P2PML_EFORK = -20
 };
-enum { P2PML_MODEL, P2PML_SECOND_MOMENT, P2PML_CORRECTION };
+enum { P2PML_MODEL, P2PML_SECOND_MOMENT, P2PML_CORRECTION, P2PML_HELD };
 enum { P2PML_TAKEN = 1, P2PML_RESTORED = 2 }; /* p2pml_round.another */
 
 typedef struct p2pml_node p2pml_node;
@@ -97,7 +97,10 @@ struct p2pml_round {     /* result of start and round_end; lists are valid until
 p2pml_node *p2pml_open(const struct p2pml_options *options, char *reason, size_t bytes);
 /* [parameters], page-aligned; *parameters may be NULL. Tensors lie in it one after another, row-major. Fill
  * in the model before start. Returns NULL for SECOND_MOMENT (Adam's v) if train.optimizer is neither adamw
- * nor muon, and for CORRECTION without average.drift_correction. */
+ * nor muon, for CORRECTION without average.drift_correction, and for HELD without average.hold. With it, the
+ * program takes its steps at a model that is less by HELD than the one that neighbours and checkpoints get:
+ * whenever the vectors are the program's, MODEL + HELD is that one. So save and evaluate the sum, and only
+ * read HELD. Once the node has ended, HELD is zero. */
 float *p2pml_vector(p2pml_node *node, int which, size_t *parameters);
 /* Joins: opens the ports, meets the peers, takes the cluster's model if others already train. OK: the
  * first round begins. AGAIN: call again. round may be NULL. */

@@ -1,5 +1,5 @@
-// The vectors of a node: model, second moment and correction (P2PML_*), in whole pages. They lie in private
-// memory, or in a file in memory that another process maps, too. One thread at a time.
+// The vectors of a node: model, second moment, correction and what is held back (P2PML_*), in whole pages.
+// They lie in private memory, or in a file in memory that another process maps, too. One thread at a time.
 #ifndef LIB_VECTORS_H
 #define LIB_VECTORS_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LIB_VECTORS 3
+#define LIB_VECTORS 4
 
 struct lib_vectors {
     size_t parameters;

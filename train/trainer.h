@@ -39,6 +39,9 @@ struct train_options {
 };
 
 struct train_trainer;
+struct train_vectors { // [parameters] each
+    float *model, *second_moment, *correction, *held;
+};
 
 // BASE_EINVAL; the reason says what was found and what was expected.
 enum base_error train_options_check(const struct train_options *options, struct base_reason *why) BASE_CHECK;
@@ -50,10 +53,10 @@ enum base_error train_trainer_create(const struct train_options *options, struct
                                      struct train_trainer **trainer, struct base_reason *why) BASE_CHECK;
 // A trainer whose steps a user's program makes. It holds the vectors of that program, [parameters] each, in
 // host memory and borrowed, and the number of steps. It has no data, optimiser or rate; of the functions
-// below it supports steps_done, the vectors, state_vectors, cursor, seek and advance. second_moment may be
-// NULL. BASE_ENOMEM.
-enum base_error train_trainer_hold(struct train_model *model, float *vector, float *second_moment,
-                                   float *correction, struct train_trainer **trainer) BASE_CHECK;
+// below it supports steps_done, the vectors, state_vectors, cursor, seek, advance, hold_back and add_back. Of
+// the vectors only the model may not be NULL. BASE_ENOMEM.
+enum base_error train_trainer_hold(struct train_model *model, const struct train_vectors *vectors,
+                                   struct train_trainer **trainer) BASE_CHECK;
 void train_trainer_destroy(struct train_trainer *trainer);
 
 // Between two steps: trains on `data` (borrowed like the first set) from now on, with `weight` instead of the
@@ -78,8 +81,8 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 // begin a round, too. With proximal 0 this does nothing, and no memory is allocated.
 void train_trainer_round_begin(struct train_trainer *trainer);
 
-// With holds_back: the steps of a round are taken at x less the vector of train_trainer_held(), which is
-// added again after them. Between two rounds the model is x.
+// With a vector of what is held back: the steps of a round are taken at x less the vector of
+// train_trainer_held(), which is added again after them. Between two rounds the model is x.
 void train_trainer_hold_back(struct train_trainer *trainer);
 void train_trainer_add_back(struct train_trainer *trainer);
 
@@ -121,9 +124,6 @@ void train_trainer_store(struct train_trainer *trainer);
 // The same vectors in the kernels' memory; NULL as above. From this call on they are changed there between
 // two steps: host memory holds what the latest `fetch` copied, and `advance` does not store it. (`seek` does,
 // because it follows a read of a file.)
-struct train_vectors {
-    float *model, *second_moment, *correction, *held;
-};
 struct train_vectors train_trainer_lend(struct train_trainer *trainer);
 
 // State for a checkpoint, in addition to the model; names as in train/optimizer.c.

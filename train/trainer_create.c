@@ -121,8 +121,13 @@ enum base_error train_trainer_create(const struct train_options *options, struct
     return BASE_OK;
 }
 
-enum base_error train_trainer_hold(struct train_model *model, float *vector, float *second_moment,
-                                   float *correction, struct train_trainer **out)
+static struct trainer_vector borrowed(float *vector)
+{
+    return (struct trainer_vector){vector, vector};
+}
+
+enum base_error train_trainer_hold(struct train_model *model, const struct train_vectors *vectors,
+                                   struct train_trainer **out)
 {
     struct train_trainer *trainer = calloc(1, sizeof *trainer);
     if (!trainer)
@@ -132,10 +137,11 @@ enum base_error train_trainer_hold(struct train_model *model, float *vector, flo
     trainer->kernels = train_model_kernels(model)->host;
     trainer->count = train_model_parameters(model);
     trainer->scale = 1.0;
-    trainer->x = (struct trainer_vector){vector, vector};
+    trainer->x = borrowed(vectors->model);
     trainer->optimizer = train_optimizer(TRAIN_ADAMW); // for the name and index of the shared vector
-    trainer->state[trainer->optimizer->shared] = (struct trainer_vector){second_moment, second_moment};
-    trainer->correction = (struct trainer_vector){correction, correction};
+    trainer->state[trainer->optimizer->shared] = borrowed(vectors->second_moment);
+    trainer->correction = borrowed(vectors->correction);
+    trainer->held = borrowed(vectors->held);
     *out = trainer;
     return BASE_OK;
 }

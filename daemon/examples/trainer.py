@@ -16,7 +16,7 @@ import time
 
 OPEN, START, ROUND, STATUS, SAVE, BLOB, LEAVE, JUDGE = range(1, 9)
 OK, ENDED, OUT_OF_ORDER = 0, 2, -9
-MODEL, SECOND_MOMENT, CORRECTION = range(3)
+MODEL, SECOND_MOMENT, CORRECTION, HELD = range(4)
 ANOTHER, ROLLED_BACK = 1, 2
 
 
@@ -46,10 +46,10 @@ class Trainer:
         answer, files, _, _ = socket.recv_fds(self.socket, 131072, 1)
         self.check(OPEN, answer)
         self.started, present, self.parameters, stride = struct.unpack_from("<IIQQ", answer, 8)
-        memory = memoryview(mmap.mmap(files[0], 3 * stride))
+        memory = memoryview(mmap.mmap(files[0], 4 * stride))
         os.close(files[0])
         self.vectors = [memory[i * stride:i * stride + 4 * self.parameters].cast("f") if present >> i & 1 else None
-                        for i in range(3)]
+                        for i in range(4)]
 
     def send(self, kind, body=b""):
         try:

@@ -2,6 +2,11 @@
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define STREAM_FROM (2u << 20) // elements: vectors this long do not stay in the cache
 
 static void copy(void *to, const void *from, size_t bytes)
 {
@@ -34,9 +39,36 @@ static void fade(size_t count, float part, float *x, float *sum)
     }
 }
 
+// Stores past the cache, which otherwise reads each line before it is written: 2.8 reads of x instead of 4.6,
+// where a copy takes 1.6. Returns how many elements are done.
+#if defined(__x86_64__)
+static size_t hold_streamed(size_t count, float part, const float *x, const float *r, float *copy_of,
+                            float *held)
+{
+    const __m128 parts = _mm_set1_ps(part);
+    size_t i = 0;
+    if (count < STREAM_FROM || !copy_of || ((uintptr_t)copy_of | (uintptr_t)held) % sizeof parts)
+        return 0;
+    for (; i + 4 <= count; i += 4) {
+        const __m128 now = _mm_loadu_ps(x + i);
+        _mm_stream_ps(copy_of + i, now);
+        _mm_stream_ps(held + i, _mm_mul_ps(parts, _mm_sub_ps(now, _mm_loadu_ps(r + i))));
+    }
+    _mm_sfence(); // before another thread is told of them
+    return i;
+}
+#else
+static size_t hold_streamed(size_t count, float part, const float *x, const float *r, float *copy_of,
+                            float *held)
+{
+    (void)count, (void)part, (void)x, (void)r, (void)copy_of, (void)held;
+    return 0;
+}
+#endif
+
 static void hold(size_t count, float part, const float *x, const float *r, float *copy_of, float *held)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = hold_streamed(count, part, x, r, copy_of, held); i < count; i++) {
         const float now = x[i];
         if (copy_of)
             copy_of[i] = now;

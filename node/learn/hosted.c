@@ -64,6 +64,7 @@ static void begin(void *owner, size_t which, struct gossip_learner_vectors *vect
     *vectors = (struct gossip_learner_vectors){.model = train_trainer_model(h->trainer),
                                                .second_moment = train_trainer_second_moment(h->trainer),
                                                .correction = correction_of(h),
+                                               .held = train_trainer_held(h->trainer),
                                                .blob = h->blob};
 }
 
@@ -101,6 +102,7 @@ static uint64_t steps(void *owner, size_t which, uint64_t count, double pace)
     struct node_hosted *h = owner;
     (void)which;
     BASE_ASSERT(pace > 0);
+    train_trainer_hold_back(h->trainer);
     if (!h->change.dense && (!h->model_before || !list_changes(h)))
         h->change.dense = true;
     h->asked = count;
@@ -163,6 +165,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     await_program(h);
     BASE_ASSERT(!h->undone || h->given == 0);
     keep_before(h);
+    train_trainer_add_back(h->trainer);
     node_step_time_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
     train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
     if (!h->undone)
@@ -333,9 +336,20 @@ void node_hosted_release(struct node_hosted *h)
     pthread_mutex_unlock(&h->lock);
 }
 
+// In the node's turn the model has it.
+static void hold_nothing(struct node_hosted *h)
+{
+    float *held = train_trainer_held(h->trainer);
+    BASE_ASSERT(h->turn != NODE_HOSTED_PROGRAM);
+    if (held)
+        memset(held, 0, h->parameters * sizeof *held);
+}
+
 void node_hosted_over(struct node_hosted *h)
 {
     pthread_mutex_lock(&h->lock);
+    if (h->turn == NODE_HOSTED_NODE)
+        hold_nothing(h);
     pass(h, NODE_HOSTED_OVER);
     pthread_mutex_unlock(&h->lock);
 }

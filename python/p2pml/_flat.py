@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import warnings
-from typing import Any, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 import torch
 
@@ -66,6 +66,8 @@ class Parameters:
         self._pointers = [view.data_ptr() for view, direct in zip(self._views, self.direct) if direct]
         correction = node.buffer(_c.CORRECTION)
         self._correction = None if correction is None else torch.frombuffer(correction, dtype=torch.float32)[:self._count]
+        held = node.buffer(_c.HELD)
+        self._held = None if held is None else torch.frombuffer(held, dtype=torch.float32)[:self._count]
         for i, (p, view) in enumerate(zip(self.params, self._views)):
             view.copy_(p.detach())
             if self.direct[i]:
@@ -130,6 +132,21 @@ class Parameters:
             if direct and p.data_ptr() != view.data_ptr():
                 view.copy_(p.detach())
                 p.data = view
+
+    # -- what is held back
+
+    def held(self) -> Dict[int, torch.Tensor]:
+        """What each parameter lacks, by its id; empty without ``average.hold``, and while the vectors are the node's."""
+        if self._held is None or self._node.lent:
+            return {}
+        return {id(p): part for p, part in zip(self.params, parts(self._held, self.params))}
+
+    def _add_held(self) -> None:
+        held = self.held()
+        with torch.no_grad():
+            for p in self.params:
+                if id(p) in held:
+                    p.add_(held[id(p)].to(p.device, p.dtype))
 
     # -- another model
 
@@ -204,4 +221,5 @@ class Parameters:
         for p, direct, view in zip(self.params, self.direct, self._views):
             if direct and p.data_ptr() == view.data_ptr():
                 p.data = p.data.clone()
-        self._vector, self._correction, self._views = torch.empty(0), None, []
+        self._add_held()
+        self._vector, self._correction, self._held, self._views = torch.empty(0), None, None, []

@@ -31,6 +31,7 @@ class Nodes:
             node.open([("model", start.shape)], average__local_steps=self._local_steps, train__optimizer="sgd")
             node.model[:] = start
         self._views = [(node.model, node.correction) for node in self._nodes]
+        self._held = [node.held for node in self._nodes]
 
     def __enter__(self) -> "Nodes":
         waiting, deadline = self._nodes, time.monotonic() + _PATIENCE
@@ -56,7 +57,7 @@ class Nodes:
 
     def models(self) -> Any:
         import numpy
-        return numpy.stack([x for x, _ in self._views])
+        return numpy.stack([y if held is None else y + held for (y, _), held in zip(self._views, self._held)])
 
     def sent(self) -> int:
         return sum(node.status()["bytes_sent"] for node in self._nodes)

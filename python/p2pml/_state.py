@@ -31,25 +31,30 @@ class Averaged:
         self.tensors = [(name, tuple(b.shape)) for name, b in self._buffers.all().items() if b.is_floating_point() and b.numel()]
         self._size = sum(math.prod(shape) for _, shape in self.tensors)
 
-    def _parts(self, node: Any) -> Iterator[Tuple[str, torch.Tensor, torch.Tensor]]:
-        """Name, buffer and part of the vector."""
+    def _parts(self, node: Any) -> Iterator[Tuple[str, torch.Tensor, torch.Tensor, Optional[torch.Tensor]]]:
+        """Name, buffer, part of the vector, and what that part lacks. The buffers lack nothing."""
         now, vector = self._buffers.all(), torch.frombuffer(node.buffer(_c.MODEL), dtype=torch.float32)
+        held = None if node.buffer(_c.HELD) is None else torch.frombuffer(node.buffer(_c.HELD), dtype=torch.float32)
         at = vector.numel() - self._size
         for name, shape in self.tensors:
             size = math.prod(shape)
             if name in now:  # else the program has dropped the model
-                yield name, now[name], vector[at:at + size].view(shape)
+                yield name, now[name], vector[at:at + size].view(shape), None if held is None else held[at:at + size].view(shape)
             at += size
 
     def to_vector(self, node: Any) -> None:
         self._buffers.undo()
-        for _, b, view in self._parts(node):
+        for _, b, view, held in self._parts(node):
             view.copy_(b)
+            if held is not None:
+                view.sub_(held)
 
     def from_vector(self, node: Any, another: bool) -> None:
         """``another``: the vector holds another state, not this node's and the neighbours' changes. These are sent in few bits, and would
         make a small variance negative: it at most halves."""
-        for name, b, view in self._parts(node):
+        for name, b, view, held in self._parts(node):
+            if held is not None:
+                view = view + held
             if name.endswith("running_var") and not another:
                 torch.maximum(view, b.to("cpu", torch.float32) / 2, out=view)
             with torch.no_grad():

@@ -112,7 +112,7 @@ class Attachment(Reports):
         node.open([(name, shape) for name, (shape, _) in zip(names, self._shapes)], examples=examples,
                   judge=judge and (lambda flat: judge(self._tree_of(flat, True))),
                   **_defaults.settings(node, sum(math.prod(shape) for shape, _ in self._shapes), every, self._with_state, self._total))
-        self._flat, self._flat_correction, self._flat_moment = node.model, node.correction, node.second_moment
+        self._flat, self._flat_correction, self._flat_moment, self._flat_held = node.model, node.correction, node.second_moment, node.held
         self._ends = np.cumsum([math.prod(shape) for shape, _ in self._shapes])[:-1]
         self._last: List[Any] = [None] * len(names)
         self._round: Optional[Round] = None
@@ -251,6 +251,13 @@ class Attachment(Reports):
             params = self._tree_of(self._flat, True)
             return (params, jax.tree_util.tree_map(_finite, state)) if self._with_state else params
 
+    def model_state(self, params: Any) -> Any:
+        """``params`` as neighbours and checkpoints get them: save and evaluate these. With ``average.hold`` those that ``step`` returns lack a
+        part, which is added here."""
+        if self.closed or self._ended or self._flat_held is None or self.node.lent:
+            return params
+        return self._add(params, self._tree_of(self._flat_held, False), 1.0)
+
     @property
     def cluster_step(self) -> int:
         """The cluster's step, with those of this node since the last exchange. A restarted process does not begin at 0."""
@@ -283,5 +290,5 @@ class Attachment(Reports):
                     self.node.begin(self._steps, self._scale)
             self.closed = True
             self.node.leave()
-            self._flat = self._flat_correction = self._flat_moment = None
+            self._flat = self._flat_correction = self._flat_moment = self._flat_held = None
             self.node.close()

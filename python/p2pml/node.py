@@ -270,7 +270,7 @@ class Node(Beside):
         return self._handle.pointer
 
     def buffer(self, which: int) -> Optional[Any]:
-        """The model (0), Adam's second moment (1) or the correction (2) as a ctypes array of floats, which numpy.frombuffer and
+        """The model (0), Adam's second moment (1), the correction (2) or what is held back (3) as a ctypes array of floats, which numpy.frombuffer and
         torch.frombuffer use without a copy; None if the configuration has none."""
         address = _c.library().vector(self._pointer(), which, None)
         if not address:
@@ -301,6 +301,12 @@ class Node(Beside):
     @property
     def second_moment(self) -> Any:
         return self._array(_c.SECOND_MOMENT)
+
+    @property
+    def held(self) -> Any:
+        """With ``average.hold``, what the model lacks while this program takes its steps: neighbours and checkpoints get model + held. Save
+        and evaluate that sum, and only read this vector. None without it; zero once the node has ended."""
+        return self._array(_c.HELD)
 
     # -- rounds
 

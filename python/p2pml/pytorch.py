@@ -410,10 +410,23 @@ class Attachment(Reports):
     def _place(self) -> Optional[int]:
         return self.step if self.active else None
 
+    def model_state(self) -> Dict[str, Any]:
+        """The model's ``state_dict()`` as neighbours and checkpoints get it, in memory of its own: save and evaluate this one. With
+        ``average.hold`` the parameters that the optimiser steps on lack a part of it, which is added here."""
+        model = self._model()
+        assert model is not None
+        state = self.detached_state(model)
+        held = self._parameters.held() if self._parameters is not None else {}
+        for name, value in model.state_dict(keep_vars=True).items():
+            if id(value) in held:
+                state[name] += held[id(value)].to(value.device, value.dtype)
+        return state
+
     def detached_state(self, of: Any = None) -> Dict[str, Any]:
         """A ``state_dict()`` for ``torch.save`` whose tensors have memory of their own. (Those of an attached model are parts of one vector, and
-        ``torch.save`` of one part writes the whole vector.) ``of``: the model if None, or the optimiser."""
-        of = self._model() if of is None else of
+        ``torch.save`` of one part writes the whole vector.) ``of``: the model or the optimiser; None: ``model_state()``."""
+        if of is None:
+            return self.model_state()
 
         def own(value: Any) -> Any:
             if isinstance(value, torch.Tensor):

@@ -25,7 +25,7 @@ from .node import Node, Round
 PATIENCE = 1800.0  # seconds that a process waits for another one of its host, as long as torch.distributed's own groups do
 _WORD = 10.0  # seconds between two messages that the first process still waits for other hosts
 _WAITS = "the first process waits"
-_VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION)
+_VECTORS = (_c.MODEL, _c.SECOND_MOMENT, _c.CORRECTION, _c.HELD)
 
 
 def within(node: Node, group: Any = None, patience: float = PATIENCE) -> Union[Node, "Leader", "Follower"]:

@@ -168,6 +168,36 @@ class Jax(unittest.TestCase):
             with self.subTest(examples), self.assertRaisesRegex(p2pml.ConfigurationError, "examples: found"):
                 self.attach({"w": jnp.zeros(3)}, name=f"wrong-{i}", examples=examples)
 
+    def test_what_is_held_back_is_in_the_model_s_state(self):
+        import jax.numpy as jnp
+        ports, both, whole, lacks = free_ports(2), threading.Barrier(2), {}, {}
+
+        def run(i):
+            node = p2pml.join(f"127.0.0.1:{ports[1 - i]}", listen=f"127.0.0.1:{ports[i]}", dir=os.path.join(self.folder, str(i)),
+                              log__level="error", average__mode="sync", average__hold=0.5, average__ratio="1/4", node__start_timeout="300s")
+            together, mine = p2pml.jax.attach(node, {"w": jnp.zeros(8), "b": jnp.ones(8, jnp.bfloat16)}, every=1)
+            goal = (-1) ** i * jnp.arange(8.0)
+            for _ in range(30):
+                mine = together.step({"w": mine["w"] - 0.1 * (mine["w"] - goal), "b": mine["b"]}, 0.1)
+            whole[i] = together.model_state(mine)
+            lacks[i] = float(jnp.abs(whole[i]["w"] - mine["w"]).max())
+            both.wait()  # neither is in an exchange
+            together.close()
+            again = p2pml.join(dir=os.path.join(self.folder, str(i)), log__level="error", average__hold=0.5, average__ratio="1/4")
+            self.addCleanup(again.close)
+            together, resumed[i] = p2pml.jax.attach(again, mine, every=1)
+        resumed = {}
+        threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(patience())
+        for i in range(2):
+            self.assertGreater(lacks[i], 1e-3)
+            for name, value in whole[i].items():
+                self.assertEqual(resumed[i][name].dtype, value.dtype)
+                self.assertTrue(jnp.allclose(resumed[i][name].astype(float), value.astype(float), atol=1e-5 if name == "w" else 0.02))
+
     def test_an_interrupted_exchange_goes_on(self):
         import jax.numpy as jnp
         together, mine = self.attach({"w": jnp.zeros(3)}, every=1)

@@ -137,14 +137,47 @@ static void unknown_backends_and_cpu_paths_are_refused(void **state)
     assert_int_equal(unsetenv("P2PML_CPU"), 0);
 }
 
+// Long ones are stored past the cache, if they lie at a multiple of 16 bytes.
+static void check_held(size_t count, size_t from)
+{
+    const struct kernels *k = kernels_cpu_table(NULL);
+    const size_t n = count - from;
+    float *x = k->alloc(count * sizeof *x), *r = k->alloc(count * sizeof *r),
+          *copy = k->alloc(count * sizeof *copy), *held = k->alloc(count * sizeof *held);
+    assert_true(x && r && copy && held);
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (float)(i % 8191) * 0.37f;
+        r[i] = (float)(i % 127) * 0.11f;
+    }
+    k->vectors->hold(n, 0.3f, x + from, r + from, copy + from, held + from);
+    same_bits(x + from, copy + from, n);
+    for (size_t i = from; i < count; i++)
+        assert_true(held[i] == 0.3f * (x[i] - r[i]));
+    k->release(x);
+    k->release(r);
+    k->release(copy);
+    k->release(held);
+}
+
+static void a_long_vector_is_held_like_a_short_one(void **state)
+{
+    (void)state;
+    check_held((2u << 20) + 3, 0);
+    check_held((2u << 20) + 7, 1);
+    check_held(1003, 0);
+}
+
 int main(void)
 {
     checks_seed();
-    enum { OTHERS = 5 };
+    enum { OTHERS = 6 };
     static char names[PATHS * CHECKS][64];
     struct CMUnitTest tests[PATHS * CHECKS + OTHERS] = {
-        cmocka_unit_test(all_paths_have_the_same_bits), cmocka_unit_test(the_cpu_table_opens),
-        cmocka_unit_test(auto_always_finds_a_table), cmocka_unit_test(the_cpu_table_has_no_bf16_products),
+        cmocka_unit_test(all_paths_have_the_same_bits),
+        cmocka_unit_test(a_long_vector_is_held_like_a_short_one),
+        cmocka_unit_test(the_cpu_table_opens),
+        cmocka_unit_test(auto_always_finds_a_table),
+        cmocka_unit_test(the_cpu_table_has_no_bf16_products),
         cmocka_unit_test(unknown_backends_and_cpu_paths_are_refused)};
     size_t count = OTHERS;
     kernels_cpu_set_threads(1);

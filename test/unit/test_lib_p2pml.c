@@ -158,6 +158,85 @@ static void test_the_changes_are_all_that_changed(void **state)
     p2pml_close(two);
 }
 
+// The model of a program that holds a part back, as others get it.
+static void whole_model(p2pml_node *node, float x[D])
+{
+    const float *y = p2pml_vector(node, P2PML_MODEL, NULL), *held = p2pml_vector(node, P2PML_HELD, NULL);
+    for (int i = 0; i < D; i++)
+        x[i] = y[i] + held[i];
+}
+
+static double held_by(p2pml_node *node)
+{
+    const float *held = p2pml_vector(node, P2PML_HELD, NULL);
+    double sum = 0;
+    for (int i = 0; i < D; i++)
+        sum += fabs(held[i]);
+    return sum / D;
+}
+
+static void expect_model(p2pml_node *node, const float x[D])
+{
+    const float *y = p2pml_vector(node, P2PML_MODEL, NULL);
+    for (int i = 0; i < D; i++)
+        assert_float_equal(y[i], x[i], 1e-5);
+}
+
+// Rounds without steps move both models, but not their sum, unless what a program holds back is lost or
+// counted twice.
+static void expect_one_sum(p2pml_node *const node[2])
+{
+    float before[2][D], after[2][D];
+    for (int i = 0; i < 2; i++)
+        whole_model(node[i], before[i]);
+    for (int round = 0; round < 20; round++) {
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(p2pml_round_begin(node[i], 0, 0, NAN), P2PML_OK);
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(p2pml_round_end(node[i], WAIT_MS, NULL), P2PML_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        whole_model(node[i], after[i]);
+    assert_memory_not_equal(before, after, sizeof before);
+    for (int j = 0; j < D; j++)
+        assert_float_equal(before[0][j] + before[1][j], after[0][j] + after[1][j], 1e-4);
+}
+
+// A program takes its steps at a model that lacks a part; what it leaves, and its checkpoint, lack nothing.
+static void test_what_a_program_holds_back_is_in_its_model_again(void **state)
+{
+    (void)state;
+    const int port = free_port(), other = free_port();
+    struct wish w[2] = {
+        {.name = "h", .port = port, .peer = other, .more = {"average.mode=sync", "average.hold=0.5"}},
+        {.name = "i", .port = other, .peer = port, .more = {"average.mode=sync", "average.hold=0.5"}}};
+    p2pml_node *node[2] = {open_node(&w[0]), open_node(&w[1])};
+    float x[2][D];
+    start_both(node[0], node[1], NULL);
+    assert_true(held_by(node[0]) == 0);
+    train_both(node[0], node[1], 20);
+    assert_true(held_by(node[0]) > 1e-3 && held_by(node[1]) > 1e-3);
+    expect_one_sum(node);
+    train_both(node[0], node[1], 1);
+    for (int i = 0; i < 2; i++) {
+        assert_true(held_by(node[i]) > 1e-4);
+        whole_model(node[i], x[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(p2pml_leave(node[i], -1), P2PML_ENDED);
+        assert_true(held_by(node[i]) == 0);
+    }
+    expect_model(node[0], x[0]);
+    p2pml_close(node[0]);
+    p2pml_close(node[1]);
+    w[0].resume = 1;
+    node[0] = open_node(&w[0]);
+    assert_int_equal(p2pml_start(node[0], WAIT_MS, NULL), P2PML_OK);
+    assert_true(held_by(node[0]) == 0);
+    expect_model(node[0], x[0]);
+    p2pml_close(node[0]);
+}
+
 static void expect_blob(p2pml_node *node, const char *text)
 {
     const void *now;
@@ -599,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_a_configured_weight_is_told),
         cmocka_unit_test(test_a_program_that_leaves_and_resumes_changes_no_bit),
         cmocka_unit_test(test_the_changes_are_all_that_changed),
+        cmocka_unit_test(test_what_a_program_holds_back_is_in_its_model_again),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_losses_that_rise_are_told),
         cmocka_unit_test(test_a_model_that_is_not_finite_is_taken_back),

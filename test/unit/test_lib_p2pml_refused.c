@@ -54,8 +54,7 @@ static void test_invalid_options_are_refused_with_a_reason(void **state)
     const struct p2pml_tensor good = {"w", shape, 1}, twice[] = {{"w", shape, 1}, {"w", shape, 1}},
                               empty = {"w", none, 1}, unnamed = {NULL, shape, 1}, deep = {"w", shape, 9},
                               red = {"w\x1b[31m", shape, 1};
-    const char *outer[] = {"average.outer_momentum=0.5", NULL}, *unknown[] = {"average.ration=1", NULL},
-               *hold[] = {"average.hold=0.5", NULL};
+    const char *outer[] = {"average.outer_momentum=0.5", NULL}, *unknown[] = {"average.ration=1", NULL};
     const struct {
         struct p2pml_options options;
         const char *words;
@@ -68,7 +67,6 @@ static void test_invalid_options_are_refused_with_a_reason(void **state)
         {{.tensors = &deep, .n_tensors = 1}, "9 dimensions"},
         {{.tensors = &red, .n_tensors = 1}, "tensor 0: its name has a control character"},
         {{.tensors = &good, .n_tensors = 1, .settings = outer}, "outer_momentum"},
-        {{.tensors = &good, .n_tensors = 1, .settings = hold}, "average.hold: found 0.5, expected 0"},
         {{.tensors = &good, .n_tensors = 1, .settings = unknown}, "average.ratio"},
         {{.tensors = &good, .n_tensors = 1, .config_file = "/nowhere.yaml"}, "/nowhere.yaml"},
         {{.tensors = &good, .n_tensors = 1, .config_text = "average:\n  ratio: 2\n"}, "config_text:2"},

@@ -173,7 +173,7 @@ static void a_program_s_vectors_are_not_judged(void **state)
     struct train_trainer *held;
     (void)state;
     open_setup(&s, clusters(30, 8, 3), 0, &sgd);
-    assert_int_equal(train_trainer_hold(s.model, s.start, NULL, NULL, &held), BASE_OK);
+    assert_int_equal(train_trainer_hold(s.model, &(struct train_vectors){.model = s.start}, &held), BASE_OK);
     const struct train_probe probe = train_probe(held, s.start, TRAIN_OFFER_MERGED);
     assert_true(isnan(probe.nothing));
     assert_true(isnan(train_probe_look(held, s.start, 0).nothing));
