@@ -5,6 +5,7 @@
 
 #include "base/bf16.h"
 #include <math.h>
+#include <stdlib.h>
 
 enum { NODES = 4, D = 700, ROUNDS = 30 };
 #define PART 0.5f
@@ -308,6 +309,8 @@ static void check_not_whole(bool trusted, uint64_t seed)
 static void test_an_exchange_that_is_cut_changes_nothing(void **state)
 {
     (void)state;
+    if (getenv("P2PML_FAR")) // the twin knows nothing of what is set there
+        skip();
     check_not_whole(true, net_seed(833));
     check_not_whole(false, net_seed(834));
 }
