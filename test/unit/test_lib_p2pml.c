@@ -230,6 +230,7 @@ static void test_what_a_program_holds_back_is_in_its_model_again(void **state)
     p2pml_close(node[0]);
     p2pml_close(node[1]);
     w[0].resume = 1;
+    w[0].peer = 0; // alone, so that nobody changes the model
     node[0] = open_node(&w[0]);
     assert_int_equal(p2pml_start(node[0], WAIT_MS, NULL), P2PML_OK);
     assert_true(held_by(node[0]) == 0);
