@@ -286,13 +286,17 @@ class Homes(Network):
         for space in self.routers[home]:
             if self.kind[home] == "full-cone":
                 space.run("nft", "flush", "set", "ip", "home", "sent")
-            with space.inside():
-                netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER)
-            with netlink:
-                # No attribute: all connections. Header: length, type, flags, number, port; then family, version, resource.
-                netlink.send(struct.pack("=IHHIIBBH", 20, CONNTRACK_DELETE, REQUEST | ACKNOWLEDGE, 1, 0, socket.AF_INET, 0, 0))
-                error, = struct.unpack_from("=i", netlink.recv(4096), 16)
-            check(error)
+            self.end_connections(space)
+
+    @staticmethod
+    def end_connections(space):
+        with space.inside():
+            netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER)
+        with netlink:
+            # No attribute: all connections. Header: length, type, flags, number, port; then family, version, resource.
+            netlink.send(struct.pack("=IHHIIBBH", 20, CONNTRACK_DELETE, REQUEST | ACKNOWLEDGE, 1, 0, socket.AF_INET, 0, 0))
+            error, = struct.unpack_from("=i", netlink.recv(4096), 16)
+        check(error)
 
     def move(self, home):
         """The provider gives the home another address. What went over the old one ends."""
@@ -304,6 +308,7 @@ class Homes(Network):
         self.router.run("ip", "-batch", "-", said=f"addr flush dev host{home}\naddr add {near}/30 dev host{home}\n")
         self.routers[home][0].run("ip", "-batch", "-", said=f"addr flush dev wan\naddr add {far}/30 dev wan\n"
                                   f"route add default via {near}\n")
+        self.end_connections(self.routers[home][0])  # the kernel does it too, but later on a busy machine
 
     def close(self):
         super().close()
