@@ -280,11 +280,13 @@ class Edge:
         beta = codec.f32(codec.f32(gain * 0.5 * entries) / self.owner.parameters)
         return codec.f32(min(beta, limit) / codec.f32(0.5 * codec.f32(low + high)))
 
-    def keep(self, mine, theirs):
-        """What both ends keep of c: it has a bound."""
+    def keep(self, mine, theirs, cut):
+        """What both ends keep of c: it has a bound, and halves where the other end cuts the update."""
         bound, d = min(mine["bound"], theirs.bound), self.owner.parameters
-        if not self.correction or math.isinf(bound) or mine["standing"] != theirs.standing or theirs.standing == FINISHED:
+        if not self.correction or mine["standing"] != theirs.standing or theirs.standing == FINISHED:
             return 1.0
+        if cut or math.isinf(bound):
+            return 0.5 if cut else 1.0
         part, seed = d // 128, codec.mix(self.epoch ^ codec.mix(self.sequence))
         runs = [(i * part + codec.mix(128 * seed + i & codec.MASK) % (part - 127), 128) for i in range(128)] if part > 128 else [(0, d)]
         energy = math.fsum(c * c for first, count in runs for c in self.correction[first:first + count])
@@ -299,10 +301,11 @@ class Edge:
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
         weight = weight if theirs.limit > 0 else 0.0
         entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
-        kept = self.keep(mine, theirs)
+        whole = theirs.limit > 0 and is_whole(entries, weight, theirs)
+        kept = self.keep(mine, theirs, theirs.limit > 0 and not whole)
         if kept < 1:
             self.correction = array("f", (kept * c for c in self.correction))
-        self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if is_whole(entries, weight, theirs) else 0.0)
+        self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if whole else 0.0)
         self.received = indices if theirs.keys else None
         if self.owner.second and self.owner.slices and mine["moment"] and theirs.moment:
             self.move_moments(mine["moment"], theirs.moment, slice_clock)
