@@ -109,6 +109,8 @@ class KillKeepsEdges(unittest.TestCase):
             host.start()
         self.c.wait_together()
         self.c.wait_rounds()
+        # One that has made no exchange yet would begin late: it is in no record.
+        self.c.wait(lambda: all(edge["seq"] > 0 for _, edge in self.edges()), "an exchange over every edge")
         journals = []
         for _ in range(MOMENTS):
             dies = random_source.choice(self.c.hosts)
