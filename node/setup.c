@@ -339,6 +339,8 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         return error;
     options.self = s->identity.id;
     options.kernels = exchange_kernels(s);
+    if (!s->trainee.trainer && options.robust == GOSSIP_ROBUST_PROBE)
+        options.robust = GOSSIP_ROBUST_CLIP; // a program compares no models
     options.parameters = d;
     options.start = s->seeded ? NULL : s->start;
     options.make_start = make_start;

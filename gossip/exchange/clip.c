@@ -145,12 +145,19 @@ static double reach_of(const struct gossip_exchange *exchange)
     return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
 }
 
+// A look has found nothing against it, or there is nobody to compare it with.
+static bool is_cleared(const struct gossip_edge *edge)
+{
+    return edge->trust.looked && edge->trust.bad == 0;
+}
+
 // The correction of an edge moves this node in a round by at most so much.
 float gossip_clip_bound(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (edge->trust.state == GOSSIP_DISTRUSTED)
         return 0; // what it has pulled so far would go on in c
-    if (!exchange->options.clip || !(exchange->clip.energy > 0) || !(exchange->lately > 0))
+    if (exchange->options.robust == GOSSIP_ROBUST_OFF || !(exchange->clip.energy > 0) ||
+        !(exchange->lately > 0))
         return INFINITY;
     return (float)(GOSSIP_CLIP_BOUND * exchange->clip.highest);
 }
@@ -168,15 +175,31 @@ float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edg
     return norm > (double)bound ? fmaxf((float)((double)bound / norm), GOSSIP_CLIP_KEEP) : 1;
 }
 
-// Honest updates stay below the reach. A neighbour that is far beyond it in every exchange pulls in one
-// direction for ever, and would win in the end, however little a single exchange moves.
-static void judge(struct gossip_edge *edge, double norm, double reach)
+// Before the learner has looked at a neighbour, who is far beyond the reach in every exchange is followed
+// less and less: a liar could win before the first look. Honest models that are kept apart by the limit
+// itself are far, too, so a look that finds nothing ends this, and without looks it never begins (RULES.md).
+static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
-    if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
+    if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
+        return;
+    if (is_cleared(edge))
+        edge->halvings = 0;
+    else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
         edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;
     else if (norm <= reach)
         edge->halvings -= edge->halvings > 0;
+}
+
+// In a round. Own progress says little of how far honest models are from each other once training has nearly
+// ended, or when nodes meet again.
+static double whole_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    const double reach = reach_of(exchange);
+
+    if (is_cleared(edge) && reach > 0)
+        return fmax(reach, GOSSIP_CLIP_CLEARED * exchange->norm);
+    return ldexp(reach, -(int)edge->halvings);
 }
 
 // The blocks of one RESYNC share no element, so they count by the root of the sum of squares. Those of the
@@ -196,10 +219,10 @@ float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_ed
 {
     if (edge->trust.state == GOSSIP_DISTRUSTED)
         return 0;
-    if (!exchange->options.clip || standing != GOSSIP_PRESENT)
+    if (exchange->options.robust == GOSSIP_ROBUST_OFF || standing != GOSSIP_PRESENT)
         return INFINITY;
     const double moved = moved_since(exchange, edge);
-    const double whole = ldexp(reach_of(exchange), -(int)edge->halvings);
+    const double whole = whole_of(exchange, edge);
     if (block.count == 0 || block.first == 0)
         return (float)fmax(whole - moved, 0);
     const double left = fmax(whole - edge->moved, 0);
@@ -236,7 +259,7 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     (void)moved_since(exchange, edge);
     if (isfinite(limit)) // not of an end that was away: it goes to the others, however far
-        judge(edge, norm, reach_of(exchange));
+        judge(exchange, edge, norm, reach_of(exchange));
     const double part = part_within(exchange, norm, limit);
     edge->moved += part * norm;
     return (float)part;

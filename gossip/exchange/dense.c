@@ -328,7 +328,7 @@ void gossip_moment_apply(struct gossip_exchange *exchange, struct gossip_run sli
         if (!error)
             error = read_moments(&window[1], theirs, done, count);
         BASE_ASSERT(!error); // they were checked
-        if (exchange->options.clip)
+        if (exchange->options.robust != GOSSIP_ROBUST_OFF)
             limit_moments(window, count);
         const struct kernels_moments step = {
             .count = count,

@@ -55,6 +55,12 @@ struct gossip_exchange;
 // the neighbours of a node among 256 on a butterfly.
 #define GOSSIP_EDGES_DOWN 16u
 
+enum gossip_robust {
+    GOSSIP_ROBUST_OFF,
+    GOSSIP_ROBUST_CLIP,  // limits how far an update of a neighbour moves the model (clip.h)
+    GOSSIP_ROBUST_PROBE, // also, the learner compares models (trust.h), and gossip_exchange_look is called
+};
+
 enum gossip_on_death { // what happens to the last correction c_e of a neighbour that died
     GOSSIP_ON_DEATH_DROP,
     GOSSIP_ON_DEATH_KEEP,
@@ -88,8 +94,8 @@ struct gossip_exchange_options {
     float drift_gain, drift_limit; // usually 2 and 0.25. A gain of 4 is stable in sync mode only
     float hold; // h in [0, 1]: the part of what an exchange has not sent that the learner holds back
                 // (round.held). Each node may have another one
-    unsigned share_second_moment;  // rounds until every second moment has been sent once; 0: never
-    bool clip;                     // limits how far an update of a neighbour moves the model (clip.h)
+    unsigned share_second_moment; // rounds until every second moment has been sent once; 0: never
+    enum gossip_robust robust;
     enum gossip_on_death on_death; // applies to a neighbour that died. LINK_UP, and a FORGET that says that
                                    // it is alive, drop a kept correction, but not one that fades
     unsigned fade_rounds; // FADE: rounds over which a correction fades linearly to zero; at least 1. Twice

@@ -98,7 +98,7 @@ bool gossip_exchange_look(const struct gossip_exchange *exchange, struct gossip_
 // What all references have lost shows that they lag, not that somebody lies. INFINITY: there is no other.
 static double least_other(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    double least = INFINITY;
+    double least = gossip_edges_met(exchange) > 1 ? (double)INFINITY : 0;
 
     for (size_t i = 0; i < exchange->n_edges; i++)
         if (exchange->edges[i] != edge && exchange->edges[i]->trust.looked)

@@ -320,6 +320,8 @@ static enum base_error prepare(struct rounds_world *world, struct base_reason *w
     if (!state || !state->node)
         return base_fail(why, BASE_ENOMEM, "no memory for %zu nodes", world->n);
     enum base_error error = node_setup_exchange_options(world->config, &options, why);
+    if (options.robust == GOSSIP_ROBUST_PROBE)
+        options.robust = GOSSIP_ROBUST_CLIP; // this engine has no learners that compare models
     for (size_t i = 0; i < world->n && !error; i++)
         error = make_exchange(world, i, &options, why);
     if (error)

@@ -20,7 +20,8 @@ static struct gossip_exchange_options exchange_options(const struct sim_node *no
     options.start = learner_of(node)->start;
     options.model = node->train.vectors.model;
     options.round = node->train.rounds.round;
-    options.clip &= !node->faults.boundless;
+    if (node->faults.boundless)
+        options.robust = GOSSIP_ROBUST_OFF;
     return options;
 }
 

@@ -263,7 +263,7 @@ int main(int argc, char **argv)
         .reference_bf16 = bench_flag(argc, argv, "--bf16"),
         .drift_gain = 2,
         .drift_limit = 0.25f,
-        .clip = bench_flag(argc, argv, "--clip"),
+        .robust = bench_flag(argc, argv, "--clip") ? GOSSIP_ROBUST_CLIP : GOSSIP_ROBUST_OFF,
         .deadline_floor_ns = 1,
         .deadline_ceiling_ns = 1};
     struct way way;

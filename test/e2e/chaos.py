@@ -343,6 +343,7 @@ class Cluster:
         far = max(distance(models[0], m) for m in models)
         print(f"    models differ by at most {far:.4f} of their size", flush=True)
         if not far <= most:
+            self.keep()
             raise AssertionError(f"the models are {far:.3f} apart, expected at most {most}")
 
     def tell(self):
@@ -357,10 +358,13 @@ class Cluster:
             lines.append(f"-- {host.name}, events:")
             lines += [json.dumps(e) for e in host.events()[-8:]]
             lines.append(f"-- {host.name}, log:\n" + (tail(host.log(), 8) if host.process else ""))
+        self.keep()
+        return "\n".join(lines)
+
+    def keep(self):
         kept = os.environ.get("P2PML_E2E_KEEP")
         if kept:
             shutil.copytree(self.directory, os.path.join(kept, os.path.basename(self.directory)), dirs_exist_ok=True)
-        return "\n".join(lines)
 
 
 __all__ = ["Cluster", "DEADLINE_CEILING", "Host", "MODEL", "distance", "netns", "quantile", "signal", "unittest", "wait_until"]

@@ -101,7 +101,7 @@ static struct gossip_exchange *make_exchange(uint8_t mode, bool holds)
         .sync = mode & 1,
         .bounded = mode & 32,
         .max_delay = 1,
-        .clip = mode & 64,
+        .robust = mode & 64 ? GOSSIP_ROBUST_PROBE : GOSSIP_ROBUST_OFF,
         .on_death = mode & 128 ? GOSSIP_ON_DEATH_FADE : GOSSIP_ON_DEATH_KEEP,
         .fade_rounds = 3,
         .hold = holds ? 0.5f : 0,

@@ -264,7 +264,8 @@ static void create(struct pair *pair, struct base_reader *in)
                                                   .reference_bf16 = mode & 64,
                                                   .bounded = mode & 8,
                                                   .max_delay = mode >> 4 & 1,
-                                                  .clip = mode & 32,
+                                                  .robust =
+                                                      mode & 32 ? GOSSIP_ROBUST_PROBE : GOSSIP_ROBUST_OFF,
                                                   .deadline_floor_ns = 10 * MS,
                                                   .deadline_ceiling_ns = CEILING};
         end->self.bytes[0] = (uint8_t)(i + 1);

@@ -283,7 +283,7 @@ static void check_not_whole(bool trusted, uint64_t seed)
     uint64_t round = 0;
 
     options.hold = PART;
-    options.clip = true;
+    options.robust = GOSSIP_ROBUST_CLIP;
     struct net *net = net_create(2, D, TOPOLOGY_BUTTERFLY, seed, &options);
     net_link_all(net);
     float kept[D];

@@ -155,7 +155,8 @@ static struct gossip_exchange_options options_from(struct base_rng *rng, uint64_
                                             .drift_gain = 2,
                                             .drift_limit = 0.25f,
                                             .share_second_moment = base_rng_below(rng, 2) ? 5 : 0,
-                                            .clip = base_rng_below(rng, 3) == 0,
+                                            .robust = base_rng_below(rng, 3) == 0 ? GOSSIP_ROBUST_CLIP
+                                                                                  : GOSSIP_ROBUST_OFF,
                                             .bounded = base_rng_below(rng, 2),
                                             .max_delay = base_rng_below(rng, 3),
                                             .deadline_floor_ns = SECOND / 10,
@@ -232,8 +233,7 @@ static void finish(struct world *world)
                   !net->up[a * net->nodes + b] || net_edge(net, a, b, &info)->state == GOSSIP_EDGE_LIVE,
                   "an edge is not live");
         }
-    // With clipping, the corrections of two ends may differ.
-    check(world, net->node[0].options.clip || net_references_match(net), "the two ends of an edge differ");
+    check(world, net_references_match(net), "the two ends of an edge differ");
 }
 
 // Of both ends of every edge. A RESYNC raises them. UINT64_MAX: an edge is not live, or was not used

@@ -69,7 +69,7 @@ static struct net *trust_net(size_t nodes, uint64_t seed)
 {
     struct gossip_exchange_options options = defaults(true);
 
-    options.clip = true;
+    options.robust = GOSSIP_ROBUST_CLIP;
     options.drift_correction = true;
     options.ratio = 0.25f;
     struct net *net = net_create(nodes, PARAMETERS, TOPOLOGY_RING, net_seed(seed), &options);
@@ -198,6 +198,22 @@ static void test_a_node_never_distrusts_more_than_half(void **state)
     net_destroy(four);
 }
 
+// It is the only one, so its looks are good or bad by themselves: clipping reads that.
+static void test_a_single_neighbour_is_looked_at(void **state)
+{
+    struct net *two = trust_net(2, 408);
+    struct gossip_edge_info info;
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(two, &round, 20);
+    tell(two, 1, 0.01);
+    assert_int_equal(net_edge(two, 0, 1, &info)->trust.good, 1);
+    tell(two, 1, 0.5);
+    assert_int_equal(net_edge(two, 0, 1, &info)->trust.bad, 1);
+    net_destroy(two);
+}
+
 // Edges to earlier neighbours stay, without a link. Of the two that exchange one is trusted.
 static void test_neighbours_without_a_link_do_not_count(void **state)
 {
@@ -287,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on),
         cmocka_unit_test(test_all_neighbours_that_lag_alike_are_trusted),
         cmocka_unit_test(test_a_node_never_distrusts_more_than_half),
+        cmocka_unit_test(test_a_single_neighbour_is_looked_at),
         cmocka_unit_test(test_neighbours_without_a_link_do_not_count),
         cmocka_unit_test(test_edges_are_looked_at_in_turn),
         cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),

@@ -57,7 +57,7 @@ static inline struct gossip_exchange_options ends_options(const struct ends_case
                                               .drift_gain = 2,
                                               .drift_limit = 0.25f,
                                               .share_second_moment = c->moments,
-                                              .clip = c->clip,
+                                              .robust = c->clip ? GOSSIP_ROBUST_CLIP : GOSSIP_ROBUST_OFF,
                                               .on_death =
                                                   c->keeps ? GOSSIP_ON_DEATH_KEEP : GOSSIP_ON_DEATH_FADE,
                                               .fade_rounds = 6,
@@ -139,7 +139,8 @@ static inline void ends_train(struct ends *ends, size_t node)
     const struct ends_trainer *t = &ends->trainer[node];
     const struct net_node *at = &ends->net->node[node];
     const size_t d = ends->net->parameters;
-    const bool jumps = node == 0 && at->options.clip && at->round % 8 == 5; // too far for the other end
+    const bool jumps = node == 0 && at->options.robust != GOSSIP_ROBUST_OFF &&
+                       at->round % 8 == 5; // too far for the other end
     const float jump = jumps ? 1 : 0;
 
     for (size_t j = 0; j < d; j++) {

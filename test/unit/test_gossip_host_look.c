@@ -54,7 +54,7 @@ static void open_node(struct node *node)
                                                      .ratio = 1,
                                                      .values = KERNELS_FP32,
                                                      .sync = true,
-                                                     .clip = true,
+                                                     .robust = GOSSIP_ROBUST_CLIP,
                                                      .deadline_floor_ns = SECOND,
                                                      .deadline_ceiling_ns = SECOND};
     assert_int_equal(gossip_exchange_create(&exchange, &node->exchange, &why), BASE_OK);
