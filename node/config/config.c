@@ -436,10 +436,11 @@ static const struct node_key keys[] = {
     CHOICE(
         "average.robust", average.robust, "clip+probe", "off|clip|clip+probe",
         "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
-        "and those of most neighbours do, which limits the damage of a hostile or broken one. clip+probe: "
-        "also, a neighbour whose model is again and again clearly worse for this node's own examples than its own one, and than those "
-        "of other neighbours, moves it no more until that ends; a program that trains by itself only clips. "
-        "Models that a partition or kills have moved far apart come together slowly then. off: no limit.",
+        "and those of most neighbours do, which limits the damage of a hostile or broken one; models that a "
+        "partition or restarts have moved far apart come together slowly. clip+probe: now and then the "
+        "model of a neighbour is compared with this node's own, on its own examples. One that is as good may "
+        "move it further; one that is clearly worse again and again moves it no more until that ends. A "
+        "program that trains by itself only clips. off: no limit.",
         TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
