@@ -95,10 +95,11 @@ class KillMoments(unittest.TestCase):
 
 
 class KillKeepsEdges(unittest.TestCase):
-    """A kill long after the latest checkpoint: the journal brings every edge back, and none begins again."""
+    """A kill long after the latest checkpoint: the journal brings every edge back, and none begins again. Who was away for more than
+    2 d/k rounds takes the model of another node, and begins its edges anew: 512 rounds here, many more than a start takes."""
 
     def setUp(self):
-        self.c = Cluster(3, network=False, disk=True, **dict(SETTINGS, checkpoint__every="600s", average__local_steps=200, average__ratio="1/32"))
+        self.c = Cluster(3, network=False, disk=True, **dict(SETTINGS, checkpoint__every="600s", average__local_steps=200, average__ratio="1/256"))
         self.addCleanup(self.c.close)
 
     def edges(self):
@@ -143,7 +144,7 @@ class KillKeepsEdges(unittest.TestCase):
         self.c.sane_losses("kills", 0)
         self.c.sane_logs()
         self.c.stop()
-        self.c.models_agree(0.4)  # 0.2 without kills: a round has 200 steps of AdamW
+        self.c.models_agree(0.7)  # a round has 200 steps of AdamW, and sends 1 of 256 values
 
 
 def main():
