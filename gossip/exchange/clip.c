@@ -145,10 +145,10 @@ static double reach_of(const struct gossip_exchange *exchange)
     return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
 }
 
-// A look has found nothing against it, or there is nobody to compare it with.
+// The latest look has found that its model knows enough. While all models lag, a liar's lags like the others.
 static bool is_cleared(const struct gossip_edge *edge)
 {
-    return edge->trust.looked && edge->trust.bad == 0;
+    return edge->trust.looked && edge->trust.bad == 0 && edge->trust.lost <= GOSSIP_CLIP_LACKS;
 }
 
 // The correction of an edge moves this node in a round by at most so much.

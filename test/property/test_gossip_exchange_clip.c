@@ -451,7 +451,12 @@ static void test_far_updates_halve_the_limit(void **state)
     exchange->norm = 2 * GOSSIP_CLIP_TIMES / GOSSIP_CLIP_CLEARED;
     exchange->pace.rounds++;
     assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.5) < 1e-6);
+    edge->trust.lost = GOSSIP_CLIP_LACKS + 0.1;
+    exchange->pace.rounds++;
+    assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.25) < 1e-6);
+    edge->trust.lost = 0;
     edge->trust.bad = 1;
+    edge->halvings = 0;
     exchange->pace.rounds++;
     assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.25) < 1e-6);
     gossip_exchange_destroy(exchange);
