@@ -271,6 +271,7 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock)
 {
     BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
+    gossip_clip_meets(exchange, edge);
     enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
 
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {

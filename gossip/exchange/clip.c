@@ -175,15 +175,15 @@ float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edg
     return norm > (double)bound ? fmaxf((float)((double)bound / norm), GOSSIP_CLIP_KEEP) : 1;
 }
 
-// Before the learner has looked at a neighbour, who is far beyond the reach in every exchange is followed
-// less and less: a liar could win before the first look. Honest models that are kept apart by the limit
-// itself are far, too, so a look that finds nothing ends this, and without looks it never begins (RULES.md).
+// Until enough looks in a row have found nothing, who is far beyond the reach in every exchange is followed
+// less and less: a liar could win before. Honest models that the limit itself keeps apart are far, too, so
+// without looks this never begins (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
     if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
         return;
-    if (is_cleared(edge))
+    if (edge->trust.good >= GOSSIP_TRUST_LOOKS)
         edge->halvings = 0;
     else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
         edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;
@@ -191,13 +191,25 @@ static void judge(const struct gossip_exchange *exchange, struct gossip_edge *ed
         edge->halvings -= edge->halvings > 0;
 }
 
-// In a round. Own progress says little of how far honest models are from each other once training has nearly
-// ended, or when nodes meet again.
+void gossip_clip_parted(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    const uint64_t all = exchange->options.parameters / exchange->entries + 1; // send every entry once
+
+    edge->rejoins = edge->exchanges + GOSSIP_CLIP_REJOIN * all;
+}
+
+void gossip_clip_meets(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    if (exchange->pace.rounds - edge->pace.met > gossip_exchange_reach(exchange))
+        gossip_clip_parted(exchange, edge);
+}
+
+// In a round. Own progress says little of how far honest models are from each other that have been apart.
 static double whole_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     const double reach = reach_of(exchange);
 
-    if (is_cleared(edge) && reach > 0)
+    if (edge->exchanges < edge->rejoins && is_cleared(edge) && reach > 0)
         return fmax(reach, GOSSIP_CLIP_CLEARED * exchange->norm);
     return ldexp(reach, -(int)edge->halvings);
 }

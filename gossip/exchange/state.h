@@ -142,6 +142,9 @@ float gossip_clip_progress(const struct gossip_exchange *exchange);
 // A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
 // The largest norm of an update that this end would apply whole now: of a packet, or of this block.
+// An exchange is about to be committed: the two ends may have been apart.
+void gossip_clip_meets(const struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_clip_parted(const struct gossip_exchange *exchange, struct gossip_edge *edge); // they were
 float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         enum gossip_standing standing, struct gossip_run block);
 // An update beyond this is not applied whole by both ends.

@@ -413,7 +413,7 @@ static void test_the_limit_knows_the_progress_of_most(void **state)
     }
 }
 
-// Who is far away for long is followed ever less, until it comes back, or until a look clears it.
+// Who is far away for long is followed ever less, until it comes back, or until looks have found nothing.
 static void test_far_updates_halve_the_limit(void **state)
 {
     float start[1] = {0};
@@ -441,24 +441,53 @@ static void test_far_updates_halve_the_limit(void **state)
     }
     exchange->pace.rounds++;
     assert_true(spares(exchange, edge, GOSSIP_CLIP_TIMES));
-    for (unsigned round = 0; round < 4 * GOSSIP_CLIP_HALVINGS; round++) { // cleared after half of them
+    for (unsigned round = 0; round < 2 * GOSSIP_CLIP_HALVINGS; round++) {
         exchange->pace.rounds++;
         part = (double)of_packet(exchange, edge, norm);
-        assert_true(round != 2 * GOSSIP_CLIP_HALVINGS || part < 0.01);
-        edge->trust.looked = round >= 2 * GOSSIP_CLIP_HALVINGS;
     }
-    assert_true(fabs(part - 1 / (GOSSIP_CLIP_FAR + 1.0)) < 1e-6);
+    assert_true(part < 0.01);
+    edge->trust.good = GOSSIP_TRUST_LOOKS;
+    exchange->pace.rounds++;
+    (void)of_packet(exchange, edge, norm); // it ends with this one
+    exchange->pace.rounds++;
+    assert_true(fabs((double)of_packet(exchange, edge, norm) - 1 / (GOSSIP_CLIP_FAR + 1.0)) < 1e-6);
+    gossip_exchange_destroy(exchange);
+}
+
+// The part that is applied of an update of 4 times the reach, where 2 times that is the part of the model.
+static double of_far(struct gossip_exchange *exchange, struct gossip_edge *edge)
+{
+    exchange->pace.rounds++;
+    return (double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES);
+}
+
+// Ends that were apart, and only where the latest look says that the neighbour's model knows enough.
+static void test_cleared_neighbours_come_together_at_once(void **state)
+{
+    float start[1] = {0};
+    struct gossip_exchange *exchange = alone(1, false, start);
+    struct gossip_edge *edge;
+
+    (void)state;
+    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
+    exchange->lately = 0.5f;
+    exchange->clip.energy = 4;
     exchange->norm = 2 * GOSSIP_CLIP_TIMES / GOSSIP_CLIP_CLEARED;
-    exchange->pace.rounds++;
-    assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.5) < 1e-6);
+    edge->trust.looked = true;
+    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6); // they were not apart
+    gossip_clip_meets(exchange, edge);
+    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
+    exchange->pace.rounds += gossip_exchange_reach(exchange);
+    gossip_clip_meets(exchange, edge);
+    assert_true(fabs(of_far(exchange, edge) - 0.5) < 1e-6);
     edge->trust.lost = GOSSIP_CLIP_LACKS + 0.1;
-    exchange->pace.rounds++;
-    assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.25) < 1e-6);
+    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
     edge->trust.lost = 0;
     edge->trust.bad = 1;
-    edge->halvings = 0;
-    exchange->pace.rounds++;
-    assert_true(fabs((double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES) - 0.25) < 1e-6);
+    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
+    edge->trust.bad = 0;
+    edge->exchanges = edge->rejoins;
+    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
     gossip_exchange_destroy(exchange);
 }
 
@@ -765,6 +794,7 @@ int main(void)
         cmocka_unit_test(test_the_limit_knows_the_progress_of_most),
         cmocka_unit_test(test_far_updates_halve_the_limit),
         cmocka_unit_test(test_without_looks_the_limit_is_never_halved),
+        cmocka_unit_test(test_cleared_neighbours_come_together_at_once),
         cmocka_unit_test(test_no_order_of_messages_moves_a_node_further),
         cmocka_unit_test(test_progress_is_what_the_learner_does_itself),
         cmocka_unit_test(test_training_withstands_an_attacker),
