@@ -177,13 +177,13 @@ float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edg
 
 // Before the learner has looked at a neighbour, who is far beyond the reach in every exchange is followed
 // less and less: a liar could win before the first look. Honest models that are kept apart by the limit
-// itself are far, too, so a look that finds nothing ends this, and without looks it never begins (RULES.md).
+// itself are far, too, so a look that finds nothing ends this, and a learner without losses does (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
     if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
         return;
-    if (is_cleared(edge))
+    if (is_cleared(edge) || exchange->blind)
         edge->halvings = 0;
     else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
         edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;
