@@ -15,6 +15,7 @@ static double now_s(void)
 // A program whose examples are best served by sin(i), or that knows no losses.
 struct looks {
     bool blind;
+    double takes_s;               // at least, for one model
     int models;                   // that it was asked about; three are a look
     double begun_s, not_before_s; // of the latest look; of the next one
 };
@@ -28,6 +29,8 @@ static int losses_of(void *context, const float *model, double *losses, int most
         l->begun_s = now_s();
         assert_true(l->begun_s >= l->not_before_s);
     }
+    for (const double begun_s = now_s(); now_s() < begun_s + l->takes_s;)
+        ;
     if (l->blind)
         return 0;
     assert_true(most >= EXAMPLES);
@@ -125,11 +128,23 @@ static void test_losses_that_are_not_known_are_no_verdict(void **state)
     close_three(node);
 }
 
+static void test_a_look_costs_a_small_part_of_the_time(void **state)
+{
+    (void)state;
+    struct looks looks[NODES] = {{.takes_s = 0.01}, {.blind = true}, {.blind = true}};
+    p2pml_node *node[NODES];
+    open_three(node, looks, "costs");
+    while (looks[0].models < 9)
+        train_three(node);
+    close_three(node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_that_judges_distrusts_a_neighbour_that_lies),
         cmocka_unit_test(test_losses_that_are_not_known_are_no_verdict),
+        cmocka_unit_test(test_a_look_costs_a_small_part_of_the_time),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
