@@ -1,4 +1,6 @@
 // lib: programs that judge look at their neighbours, too, and distrust one that lies.
+#include "gossip/exchange/state.h"
+#include "lib/node.h"
 #include "test/unit/lib_p2pml_nodes.h"
 #include <time.h>
 
@@ -139,12 +141,29 @@ static void test_a_look_costs_a_small_part_of_the_time(void **state)
     close_three(node);
 }
 
+// A limit that is halved waits for a look.
+static void test_clipping_waits_for_looks_only_of_a_program_that_judges(void **state)
+{
+    (void)state;
+    struct looks looks = {.blind = true};
+    p2pml_node *judges = open_node(
+        &(struct wish){.name = "judges", .port = free_port(), .judge = losses_of, .judge_context = &looks});
+    p2pml_node *takes_all = open_node(&(struct wish){.name = "takes-all", .port = free_port()});
+    assert_int_equal(p2pml_start(judges, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(p2pml_start(takes_all, WAIT_MS, NULL), P2PML_OK);
+    assert_int_equal(judges->setup.exchange->options.robust, GOSSIP_ROBUST_PROBE);
+    assert_int_equal(takes_all->setup.exchange->options.robust, GOSSIP_ROBUST_CLIP);
+    p2pml_close(judges);
+    p2pml_close(takes_all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_that_judges_distrusts_a_neighbour_that_lies),
         cmocka_unit_test(test_losses_that_are_not_known_are_no_verdict),
         cmocka_unit_test(test_a_look_costs_a_small_part_of_the_time),
+        cmocka_unit_test(test_clipping_waits_for_looks_only_of_a_program_that_judges),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
