@@ -89,7 +89,7 @@ static enum base_error make_training(struct node_setup *s, void *context, struct
 {
     p2pml_node *n = context;
     const size_t bytes = n->vectors.parameters * sizeof(float);
-    s->guest = true;
+    s->steps = n->judge.seed ? NODE_STEPS_OF_A_JUDGE : NODE_STEPS_OF_PROGRAM;
     s->blob = &n->blob;
     s->state = &n->program;
     enum base_error error = lib_make_model(n, &s->kernels, &s->model, why);

@@ -56,10 +56,12 @@ struct p2pml_tensor {
 };
 /* Writes the losses of `model` [parameters] on up to `most` examples of the program's own, the same examples
  * in the same order each time, and returns how many; one that has only their mean writes that. 0: not known.
- * Negative: not now; the call returns P2PML_AGAIN, and the next one asks again. Before a model of others
- * replaces the program's (a donor's; the merged one at the end), start, round_end or leave calls this for the
- * model that the program began with, for its own, and for the other one, which is refused if it is clearly
- * worse. Meanwhile the program may read its vectors. p2pml_close does not call it. */
+ * Negative: not now; the call returns P2PML_AGAIN, and the next one asks again. start, round_end or leave
+ * calls this for the model that the program began with, for its own, and for another one: before a model of
+ * others replaces the program's (a donor's; the merged one at the end), which is refused if it is clearly
+ * worse; and with average.robust clip+probe, the default, round_end for what a neighbour pulls to, at most
+ * in 1/25 of the time: a neighbour that is again and again clearly worse moves this model no more.
+ * Meanwhile the program may read its vectors. p2pml_close does not call it. */
 typedef int (*p2pml_losses)(void *context, const float *model, double *losses, int most);
 struct p2pml_options {           /* unused members are zero */
     size_t size;                 /* sizeof(struct p2pml_options) */
@@ -72,7 +74,7 @@ struct p2pml_options {           /* unused members are zero */
     int changes; /* round_end lists the changed entries; costs two vectors of memory */
     uint64_t
         examples; /* on which this program trains, and no other node; 0: not told, all nodes count alike */
-    p2pml_losses judge; /* or NULL: the models of others are taken as they come; costs a vector of memory */
+    p2pml_losses judge; /* or NULL: the models of others are taken as they come; costs two vectors */
     void *judge_context;
 };
 struct p2pml_round {     /* result of start and round_end; lists are valid until the next round_begin */

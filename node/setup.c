@@ -218,7 +218,7 @@ enum base_error node_setup_checkpoint(void *context, const struct node_round *ro
     parts.open_scale = round->at.meet.step_scale;
     begin_journal(s);
     parts.journal = s->journal.key;
-    if (!round->at.meet.last && s->kernels->shares_host && !s->guest)
+    if (!round->at.meet.last && s->kernels->shares_host && s->steps == NODE_STEPS_BUILT_IN)
         return begin_checkpoint(s, &parts, why);
     return write_checkpoint(s, &parts, why);
 }
@@ -339,8 +339,8 @@ static enum base_error make_exchange(struct node_setup *s, const struct node_saf
         return error;
     options.self = s->identity.id;
     options.kernels = exchange_kernels(s);
-    if (!s->trainee.trainer && options.robust == GOSSIP_ROBUST_PROBE)
-        options.robust = GOSSIP_ROBUST_CLIP; // a program compares no models
+    if (s->steps == NODE_STEPS_OF_PROGRAM && options.robust == GOSSIP_ROBUST_PROBE)
+        options.robust = GOSSIP_ROBUST_CLIP; // it compares no models
     options.parameters = d;
     options.start = s->seeded ? NULL : s->start;
     options.make_start = make_start;

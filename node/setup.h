@@ -24,6 +24,13 @@
 
 struct gossip_rounds_options;
 
+enum node_setup_steps {    // who takes the local steps
+    NODE_STEPS_BUILT_IN,   // the built-in trainer
+    NODE_STEPS_OF_PROGRAM, // the program around the node, which is never forked: checkpoints are written in
+                           // place
+    NODE_STEPS_OF_A_JUDGE, // such a program that compares models
+};
+
 struct node_setup {
     const struct node_config *config; // borrowed
     int lock;                         // <dir>/lock, held while the process lives
@@ -66,7 +73,7 @@ struct node_setup {
     struct node_tensorboard *tensorboard; // NULL: none
     struct node_checkpoint_beside beside;
     struct node_journal journal;
-    bool guest; // inside another program, which is never forked: checkpoints are written in place
+    enum node_setup_steps steps;
 };
 
 struct node_setup_options {

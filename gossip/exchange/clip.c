@@ -175,15 +175,22 @@ float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edg
     return norm > (double)bound ? fmaxf((float)((double)bound / norm), GOSSIP_CLIP_KEEP) : 1;
 }
 
-// Until enough looks in a row have found nothing, who is far beyond the reach in every exchange is followed
-// less and less: a liar could win before. Honest models that the limit itself keeps apart are far, too, so
-// without looks this never begins (RULES.md).
+// The latest looks have found that it knows what this node's model knows, and not only as much as the others,
+// who may lie alike.
+static bool has_record(const struct gossip_trust *trust)
+{
+    return trust->good >= GOSSIP_TRUST_LOOKS && trust->lost <= GOSSIP_TRUST_LOST;
+}
+
+// Until there is a record of looks, who is far beyond the reach in every exchange is followed less and less: a
+// liar could win before. Honest models that the limit itself keeps apart are far, too, so without looks, or
+// without losses, this never begins (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
     if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
         return;
-    if (edge->trust.good >= GOSSIP_TRUST_LOOKS)
+    if (has_record(&edge->trust) || exchange->blind)
         edge->halvings = 0;
     else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
         edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;

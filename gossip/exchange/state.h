@@ -101,6 +101,7 @@ struct gossip_exchange {
         bool correction_stays;
     } round;
     struct gossip_clip clip;
+    bool blind; // the learner knew no losses at its latest look
     struct gossip_journal journal;
     struct gossip_exchange_totals totals;
     struct gossip_accounted accounted;

@@ -129,6 +129,7 @@ void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     struct gossip_trust *trust = &edge->trust;
     const double lost = gossip_trust_lost(losses), least = least_other(exchange, edge);
 
+    exchange->blind = isnan(losses->nothing);
     trust->exchanges = edge->exchanges;
     trust->looked = !isnan(lost);
     trust->lost = lost;

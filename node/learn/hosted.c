@@ -8,6 +8,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#define LOOK_PART 25u // times what a look takes: it then costs 4% of the program's time
+
 struct node_hosted {
     struct train_trainer *trainer; // borrowed
     struct gossip_blob *blob;      // likewise
@@ -26,6 +28,8 @@ struct node_hosted {
     struct train_program_watch losses; // the learner thread's
     const float *offered;              // while JUDGES
     struct train_probe probe;          // the answer
+    uint64_t seen_ns;                  // when the program saw the question; 0: not yet
+    uint64_t look_ns;                  // the next look at a neighbour is not before this
     struct node_hosted_change change;
     float *model_before, *correction_before; // [parameters] with NODE_HOSTED_TRACKED: as they were given
     uint32_t *index;                         // these three [capacity], likewise
@@ -177,6 +181,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
         .result = result_of(h),
         .loss = h->given_loss,
         .rate = h->given > 0 ? h->given_scale / (double)h->given : NAN,
+        .affords = h->given > 0 && node_clock_ns() >= h->look_ns,
     };
 }
 
@@ -206,20 +211,40 @@ static void adopt(void *owner, size_t which, enum gossip_learner_change change, 
     train_trainer_advance(h->trainer, step);
 }
 
-static struct gossip_learner_verdict judge(void *owner, size_t which, const float *model,
-                                           enum gossip_learner_offer offer)
+// The program's losses of this model and of its own.
+static struct train_probe ask(struct node_hosted *h, const float *model)
 {
-    struct node_hosted *h = owner;
-    (void)which;
     pthread_mutex_lock(&h->lock);
     h->offered = model;
+    h->seen_ns = 0;
     pass(h, NODE_HOSTED_JUDGES);
     while (h->turn == NODE_HOSTED_JUDGES)
         pthread_cond_wait(&h->passed, &h->lock);
     h->offered = NULL;
     const struct train_probe probe = h->probe;
     pthread_mutex_unlock(&h->lock);
+    return probe;
+}
+
+static struct gossip_learner_verdict judge(void *owner, size_t which, const float *model,
+                                           enum gossip_learner_offer offer)
+{
+    (void)which;
+    const struct train_probe probe = ask(owner, model);
     return node_verdict(&probe, offer);
+}
+
+// The node knows no examples of a program, but how long the answer took, from when the program saw the
+// question: it may have come late to it.
+static void compare(void *owner, size_t which, const float *model, struct gossip_losses *losses)
+{
+    struct node_hosted *h = owner;
+    (void)which;
+    const struct train_probe probe = ask(h, model);
+    const uint64_t now_ns = node_clock_ns();
+    BASE_ASSERT(h->seen_ns > 0 && h->seen_ns <= now_ns);
+    h->look_ns = now_ns + LOOK_PART * (now_ns - h->seen_ns);
+    *losses = (struct gossip_losses){.nothing = probe.nothing, .own = probe.own, .other = probe.other};
 }
 
 static void end(void *owner, size_t which)
@@ -241,6 +266,7 @@ struct gossip_learner node_hosted_learner(struct node_hosted *hosted)
                                    .boundary = boundary,
                                    .adopt = adopt,
                                    .judge = hosted->way & NODE_HOSTED_JUDGED ? judge : NULL,
+                                   .compare = hosted->way & NODE_HOSTED_JUDGED ? compare : NULL,
                                    .end = end};
 }
 
@@ -257,6 +283,8 @@ enum node_hosted_turn node_hosted_wait(struct node_hosted *h, uint64_t deadline_
     while (h->turn == NODE_HOSTED_NODE && node_condition_wait(&h->lock, &h->passed, deadline_ns))
         ;
     enum node_hosted_turn turn = h->turn;
+    if (turn == NODE_HOSTED_JUDGES && h->seen_ns == 0)
+        h->seen_ns = node_clock_ns();
     pthread_mutex_unlock(&h->lock);
     return turn;
 }

@@ -437,9 +437,9 @@ static void begin(struct node_learner *l)
 static bool begin_looks(struct node_learner *l)
 {
     if (!l->learner.compare) {
-        base_log(BASE_LOG_WARN, "probe",
-                 "average.robust is clip only: a program that trains by itself cannot compare the models of "
-                 "neighbours with its own");
+        base_log(BASE_LOG_INFO, "probe",
+                 "average.robust is clip only: this program does not compare the models of neighbours with "
+                 "its own. It does with `judge`, a function that returns a model's losses");
         return true;
     }
     l->look.model = malloc(l->learner.parameters * sizeof *l->look.model);

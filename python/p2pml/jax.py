@@ -39,7 +39,7 @@ def attach(node: Node, params: Any, every: Optional[int] = None, *, state: Any =
     ``while not together.done``. ``examples``: how many this node trains on, where every node has examples of its own: the program multiplies
     its gradients (or its loss) by ``together.weight``, so that every example counts alike. ``judge``: a function of the parameters
     that returns their mean loss on some examples of this node's own, always the same ones, or better the loss of each: a model of others that is
-    clearly worse than this node's is refused. None: any model is taken. ``timeout``: seconds to wait for the cluster."""
+    clearly worse than this node's is refused, and a neighbour that pulls to such a one again and again moves this node no more. None: any model is taken. ``timeout``: seconds to wait for the cluster."""
     if not isinstance(node, Node):
         raise TypeError(f"the first argument is {type(node).__name__}, expected what p2pml.join returns")
     together = Attachment(node, params, every, state, steps, errors.examples(examples), judge)

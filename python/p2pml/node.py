@@ -167,7 +167,8 @@ class Node(Beside):
         """Allocates the vectors. ``tensors``: (name, shape) in the order of the vector, the same on all nodes.
         ``examples``: how many this program has; it multiplies its gradients by :attr:`Round.weight`. ``judge``: a function
         of a model (a flat numpy array) that returns its loss on examples of this program's own, or better the loss of each, always the same
-        ones: before a model of others replaces this one, it is measured, and refused if it is clearly worse. ``settings``: keys with ``__`` for the dot;
+        ones: before a model of others replaces this one, it is measured, and refused if it is clearly worse; and now and then what a neighbour
+        pulls to (``average.robust``). ``settings``: keys with ``__`` for the dot;
         those given to :func:`join` override them."""
         self._check_open(False)
         merged = {key.replace("__", "."): value for key, value in settings.items()}

@@ -46,7 +46,8 @@ def attach(node: Node, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
     processes of a host together), where every node has examples of its own: before each step its gradients are multiplied by that number
     over the mean of all nodes, so that every example counts alike; None: every node counts alike. ``judge``: a function of the model that
     returns its mean loss on some examples of this node's own, always the same ones, or better (``reduction="none"``) the loss of each: a model of
-    others that is clearly worse than this node's is refused. It is called within attach, an exchange or close, without gradients, in
+    others that is clearly worse than this node's is refused, and a neighbour that pulls to such a one again and again moves this node no more
+    (``average.robust``). It is called within attach, an exchange or close, without gradients, in
     evaluation mode (batch norm with the statistics of the batch), while the parameters are those in question. None: any model is taken. ``timeout``: seconds to wait for the
     cluster; None: as long as ``node.start_timeout`` and the others take. ``group`` and ``patience``: for torchrun, see
     :func:`p2pml.torchrun.within`. If the node cannot join, or Ctrl-C interrupts the call, the node is closed."""

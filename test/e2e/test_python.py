@@ -38,7 +38,7 @@ def run(name):
 
 status = 0
 for name in ("test_baselines.py", "test_buffers.py", "test_compare.py", "test_defaults.py", "test_documents.py", "test_examples.py",
-             "test_integrations.py", "test_interrupts.py", "test_judge.py", "test_lab.py", "test_method.py", "test_misuse.py",
+             "test_integrations.py", "test_interrupts.py", "test_judge.py", "test_lab.py", "test_looks.py", "test_method.py", "test_misuse.py",
              "test_notebook.py", "test_package.py", "test_pages.py", "test_processes.py", "test_programs.py", "test_pytorch.py",
              "test_restarts.py", "test_robust.py", "test_state.py", "test_torchrun.py", "test_versions.py"):
     status |= run(name) != 0

@@ -273,6 +273,23 @@ class Trainers(Daemons):
         self.assertTrue(flags & example.ANOTHER and asked[2] != 0)
         self.assertIn("its loss is 0.1, that of this node's model 2.3, that of a model that knows nothing 2.3", self.read("daemon1"))
 
+    def test_a_trainer_that_judges_looks_at_its_neighbour(self):
+        asked = []
+
+        def judge(model):
+            asked.append(model[1])
+            return [(model[i] - math.sin(i) - 1) ** 2 for i in range(64)]
+        trainer = self.join_late(judge)
+        steps, _, _, _ = trainer.start()
+        before, deadline, lost = len(asked), time.monotonic() + PATIENCE, None
+        while lost is None and time.monotonic() < deadline:
+            steps, _, _, _ = trainer.round(steps, 0.1)  # its model is the other one's, which learns
+            edges = json.loads(trainer.call(example.STATUS))["edges"]
+            lost = edges[0]["lost"] if edges else None
+        self.assertIsNotNone(lost)
+        self.assertGreaterEqual(len(asked), before + 3)
+        self.assertFalse(edges[0]["distrusted"])
+
     def test_where_a_trainer_dies_over_a_question_the_model_is_taken_as_it_comes(self):
         def judge(model):
             raise BrokenPipeError

@@ -447,6 +447,12 @@ static void test_far_updates_halve_the_limit(void **state)
     }
     assert_true(part < 0.01);
     edge->trust.good = GOSSIP_TRUST_LOOKS;
+    edge->trust.lost = 2 * GOSSIP_TRUST_LOST; // no better than the others, which may lie alike
+    exchange->pace.rounds++;
+    (void)of_packet(exchange, edge, norm);
+    exchange->pace.rounds++;
+    assert_true(of_packet(exchange, edge, norm) < 0.01f);
+    edge->trust.lost = GOSSIP_TRUST_LOST;
     exchange->pace.rounds++;
     (void)of_packet(exchange, edge, norm); // it ends with this one
     exchange->pace.rounds++;
@@ -506,6 +512,49 @@ static void test_without_looks_the_limit_is_never_halved(void **state)
         exchange->pace.rounds++;
         assert_true(fabs((double)of_packet(exchange, edge, 10 * GOSSIP_CLIP_TIMES) - 0.1) < 1e-6);
     }
+    gossip_exchange_destroy(exchange);
+}
+
+static void tell(struct gossip_exchange *exchange, const struct gossip_edge *edge, double nothing, double own)
+{
+    struct gossip_exchange_actions actions;
+    const struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_TRUST,
+                                                .peer = edge->peer,
+                                                .losses = {.nothing = nothing, .own = own, .other = own}};
+    assert_int_equal(gossip_exchange_step(exchange, &event, &actions), BASE_OK);
+}
+
+// The part of ten times the limit that is applied after so many exchanges of this length.
+static double part_after(struct gossip_exchange *exchange, struct gossip_edge *edge, unsigned rounds)
+{
+    double part = 1;
+    for (unsigned round = 0; round < rounds; round++) {
+        exchange->pace.rounds++;
+        part = (double)of_packet(exchange, edge, 10 * GOSSIP_CLIP_TIMES);
+    }
+    return part;
+}
+
+// Nor with a learner that knows no losses. One that has not learned anything yet will know some.
+static void test_looks_that_know_no_losses_halve_no_limit(void **state)
+{
+    float start[1] = {0};
+    struct gossip_exchange *exchange = alone(1, false, start);
+    struct gossip_edge *edge, *other;
+
+    (void)state;
+    exchange->options.robust = GOSSIP_ROBUST_PROBE;
+    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
+    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{3}}, &other), BASE_OK);
+    exchange->lately = 0.5f;
+    exchange->clip.energy = 4;
+    assert_true(part_after(exchange, edge, 20) < 0.01);
+    tell(exchange, other, (double)NAN, (double)NAN);
+    const double whole = part_after(exchange, edge, 3);
+    assert_true(whole >= 0.1 - 1e-6);
+    assert_true(fabs(part_after(exchange, edge, 20) - whole) < 1e-6);
+    tell(exchange, other, 1, 1);
+    assert_true(part_after(exchange, edge, 20) < 0.01);
     gossip_exchange_destroy(exchange);
 }
 
@@ -795,6 +844,7 @@ int main(void)
         cmocka_unit_test(test_far_updates_halve_the_limit),
         cmocka_unit_test(test_without_looks_the_limit_is_never_halved),
         cmocka_unit_test(test_cleared_neighbours_come_together_at_once),
+        cmocka_unit_test(test_looks_that_know_no_losses_halve_no_limit),
         cmocka_unit_test(test_no_order_of_messages_moves_a_node_further),
         cmocka_unit_test(test_progress_is_what_the_learner_does_itself),
         cmocka_unit_test(test_training_withstands_an_attacker),
