@@ -88,8 +88,7 @@ class Buffers(Loop):
             optimizer.add_param_group({"params": list(model.low.parameters())})
             yield model, optimizer
             attachment = optimizer._p2pml
-            enough = False
-            while not enough:  # one may begin later, and a node that catches up holds nothing back
+            for _ in range(4 * ROUNDS):  # one may begin later, and a node that catches up holds nothing back
                 optimizer.zero_grad()
                 model.low(model[1](model[0](inputs(i, attachment.step))).to(torch.bfloat16)).float().pow(2).sum().backward()
                 optimizer.step()
@@ -97,16 +96,21 @@ class Buffers(Loop):
                 lacked[i] += any(not torch.equal(whole[name], p) for name, p in model.named_parameters())
                 self.assertTrue(all(torch.equal(whole[name], b) for name, b in model.named_buffers()))
                 self.assertTrue(all(torch.equal(whole[name], value) for name, value in attachment.detached_state().items()))
+                vector = torch.from_numpy(attachment.node.model + attachment.node.held)
+                self.assertTrue(torch.equal(whole["0.running_mean"], vector[-8:-4]))  # before the four of running_var
                 both.wait()  # neither is in an exchange
                 enough = min(lacked) >= ROUNDS
                 before[i] = attachment.model_state()
                 both.wait()  # neither goes on or has left
                 yield
+                if enough:
+                    break
             attachment.detach() if detaches else attachment.close()
             after[i] = {name: value.clone() for name, value in model.state_dict().items()}
         self.folder = os.path.join(self.folder, str(detaches))
         self.together([program] * 2, 1, {"average__ratio": "1/16", "average__hold": 0.5, "average__mode": "sync", "node__start_members": 2},
                       buffers="average")
+        self.assertGreaterEqual(min(lacked), ROUNDS)
         return before, after
 
     def test_what_is_held_back_is_in_the_model_s_state(self):
