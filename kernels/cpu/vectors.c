@@ -80,14 +80,15 @@ static void hold(size_t count, float part, const float *x, const float *r, float
 
 static bool give_back(size_t count, const float *held, float *x)
 {
-    uint32_t bad = 0;
+    uint32_t seen = 0; // an exponent of ones carries into the sign
     for (size_t i = 0; i < count; i++) {
+        const float sum = x[i] + held[i];
         uint32_t bits;
-        x[i] += held[i];
-        memcpy(&bits, &x[i], sizeof bits);
-        bad |= (bits & INFINITE) == INFINITE;
+        memcpy(&bits, &sum, sizeof bits);
+        seen |= (bits & INFINITE) + (INFINITE & -INFINITE);
+        x[i] = sum;
     }
-    return !bad;
+    return !(seen >> 31);
 }
 
 static float settle(size_t count, const float *pending, float *v)

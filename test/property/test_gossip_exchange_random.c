@@ -1,7 +1,7 @@
-// Clusters under all faults at once, from seeds: cuts, lost messages, slow links, pauses, restarts from fresh
-// or old records or from nothing, neighbours that are forgotten, edges that one end begins again. Every node
-// has its own formats, methods and filters. After every step the invariants are checked over the whole
-// cluster; in the end all of it must heal. Virtual time only.
+// Clusters under all faults at once, from seeds: cuts, lost messages, slow links, pauses, stops, restarts
+// from fresh or old records or from nothing, neighbours that are forgotten, edges that one end begins again.
+// Every node has its own formats, methods and filters. After every step the invariants are checked over the
+// whole cluster; in the end all of it must heal. Virtual time only.
 #include "exchange_saved.h"
 #include "exchange_watch.h"
 
@@ -217,9 +217,12 @@ static void operate_roughly(struct world *world, size_t a, size_t b)
         if (!world->net->node[a].in_round)
             saved_take(&world->saved[a], world->net, a);
         break;
-    case 1:
-        if (!world->net->node[a].in_round && base_rng_below(&world->net->rng, 2))
-            saved_take(&world->saved[a], world->net, a); // from a fresh or an old checkpoint, or from nothing
+    case 1: // from a fresh or an old checkpoint, from nothing, or from where it stops
+        if (world->net->node[a].in_round && world->seed % 2)
+            gossip_exchange_freeze(world->net->node[a].exchange);
+        if (gossip_exchange_frozen(world->net->node[a].exchange) ||
+            (!world->net->node[a].in_round && base_rng_below(&world->net->rng, 2)))
+            saved_take(&world->saved[a], world->net, a);
         restart(world, a);
         break;
     case 2:

@@ -154,6 +154,12 @@ static void check_held(size_t count, size_t from, bool copies)
         same_bits(x + from, copy + from, n);
     for (size_t i = from; i < count; i++)
         assert_true(held[i] == 0.3f * (x[i] - r[i]));
+    memcpy(copy + from, x + from, n * sizeof *x);
+    assert_true(k->vectors->give_back(n, held + from, x + from));
+    for (size_t i = from; i < count; i++)
+        assert_true(x[i] == copy[i] + held[i]);
+    held[count - 1] = INFINITY;
+    assert_false(k->vectors->give_back(n, held + from, x + from));
     k->release(x);
     k->release(r);
     k->release(copy);
