@@ -88,7 +88,8 @@ class Buffers(Loop):
             optimizer.add_param_group({"params": list(model.low.parameters())})
             yield model, optimizer
             attachment = optimizer._p2pml
-            for _ in range(4 * ROUNDS):  # one may begin later, and a node that catches up holds nothing back
+            both.wait()  # both have begun
+            for _ in range(20 * ROUNDS):  # a node that catches up holds nothing back
                 optimizer.zero_grad()
                 model.low(model[1](model[0](inputs(i, attachment.step))).to(torch.bfloat16)).float().pow(2).sum().backward()
                 optimizer.step()
@@ -98,13 +99,12 @@ class Buffers(Loop):
                 self.assertTrue(all(torch.equal(whole[name], value) for name, value in attachment.detached_state().items()))
                 vector = torch.from_numpy(attachment.node.model + attachment.node.held)
                 self.assertTrue(torch.equal(whole["0.running_mean"], vector[-8:-4]))  # before the four of running_var
-                both.wait()  # neither is in an exchange
-                enough = min(lacked) >= ROUNDS
-                before[i] = attachment.model_state()
-                both.wait()  # neither goes on or has left
                 yield
-                if enough:
+                if min(lacked) >= ROUNDS:
                     break
+            both.wait()  # neither is in an exchange
+            before[i] = attachment.model_state()
+            both.wait()  # neither has left
             attachment.detach() if detaches else attachment.close()
             after[i] = {name: value.clone() for name, value in model.state_dict().items()}
         self.folder = os.path.join(self.folder, str(detaches))
