@@ -29,6 +29,8 @@ struct kernels_vectors {
     void (*fade)(size_t count, float part, float *x, float *sum);
     // copy[i] = x[i] (copy may be NULL); held[i] = part * (x[i] - r[i])
     void (*hold)(size_t count, float part, const float *x, const float *r, float *copy, float *held);
+    // x[i] += held[i]. False: an x[i] is not finite then.
+    bool (*give_back)(size_t count, const float *held, float *x);
     // v[i] = max(v[i] + pending[i], v[i] / 4), NaN and negative ones to 0; pending may be NULL. Returns the
     // largest.
     float (*settle)(size_t count, const float *pending, float *v);

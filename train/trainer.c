@@ -62,23 +62,22 @@ void train_trainer_round_begin(struct train_trainer *trainer)
         trainer->kernels->vectors->copy(trainer->round, trainer->x.device, trainer->count * sizeof(float));
 }
 
-static void add_held(struct train_trainer *trainer, float part, bool back)
+void train_trainer_hold_back(struct train_trainer *trainer)
 {
     if (!trainer->held.device)
         return;
-    BASE_ASSERT(trainer->held_back != back); // once before the steps, once after them
-    trainer->kernels->vectors->add(trainer->count, part, trainer->held.device, trainer->x.device);
-    trainer->held_back = back;
+    BASE_ASSERT(!trainer->held_back);
+    trainer->kernels->vectors->add(trainer->count, -1, trainer->held.device, trainer->x.device);
+    trainer->held_back = true;
 }
 
-void train_trainer_hold_back(struct train_trainer *trainer)
+bool train_trainer_add_back(struct train_trainer *trainer)
 {
-    add_held(trainer, -1, true);
-}
-
-void train_trainer_add_back(struct train_trainer *trainer)
-{
-    add_held(trainer, 1, false);
+    if (!trainer->held.device)
+        return trainer->kernels->apply->finite(trainer->x.device, trainer->count);
+    BASE_ASSERT(trainer->held_back); // once before the steps, once after them
+    trainer->held_back = false;
+    return trainer->kernels->vectors->give_back(trainer->count, trainer->held.device, trainer->x.device);
 }
 
 // gradient += mu * (x - x_round): a step of SGD with the rate -mu. For the elements from .. to-1.

@@ -82,9 +82,10 @@ void train_trainer_step(struct train_trainer *trainer, bool use_correction, stru
 void train_trainer_round_begin(struct train_trainer *trainer);
 
 // With a vector of what is held back: the steps of a round are taken at x less the vector of
-// train_trainer_held(), which is added again after them. Between two rounds the model is x.
+// train_trainer_held(), which is added again after them. Between two rounds the model is x. False: x is not
+// finite.
 void train_trainer_hold_back(struct train_trainer *trainer);
-void train_trainer_add_back(struct train_trainer *trainer);
+bool train_trainer_add_back(struct train_trainer *trainer);
 
 // Call this after the exchange of a round: makes the pending proximal step of l1 and l2, if there is one.
 // Without an exchange in between, the next step makes it.

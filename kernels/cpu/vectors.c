@@ -6,7 +6,8 @@
 #include <immintrin.h>
 #endif
 
-#define STREAM_FROM (2u << 20) // elements: vectors this long do not stay in the cache
+#define INFINITE    0x7f800000u // the exponent of infinity and NaN
+#define STREAM_FROM (2u << 20)  // elements: vectors this long do not stay in the cache
 
 static void copy(void *to, const void *from, size_t bytes)
 {
@@ -47,11 +48,12 @@ static size_t hold_streamed(size_t count, float part, const float *x, const floa
 {
     const __m128 parts = _mm_set1_ps(part);
     size_t i = 0;
-    if (count < STREAM_FROM || !copy_of || ((uintptr_t)copy_of | (uintptr_t)held) % sizeof parts)
+    if (count < STREAM_FROM || ((uintptr_t)copy_of | (uintptr_t)held) % sizeof parts)
         return 0;
     for (; i + 4 <= count; i += 4) {
         const __m128 now = _mm_loadu_ps(x + i);
-        _mm_stream_ps(copy_of + i, now);
+        if (copy_of)
+            _mm_stream_ps(copy_of + i, now);
         _mm_stream_ps(held + i, _mm_mul_ps(parts, _mm_sub_ps(now, _mm_loadu_ps(r + i))));
     }
     _mm_sfence(); // before another thread is told of them
@@ -74,6 +76,19 @@ static void hold(size_t count, float part, const float *x, const float *r, float
             copy_of[i] = now;
         held[i] = part * (now - r[i]);
     }
+}
+
+static bool give_back(size_t count, const float *held, float *x)
+{
+    uint32_t seen = 0; // an exponent of ones carries into the sign
+    for (size_t i = 0; i < count; i++) {
+        const float sum = x[i] + held[i];
+        uint32_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        seen |= (bits & INFINITE) + (INFINITE & -INFINITE);
+        x[i] = sum;
+    }
+    return !(seen >> 31);
 }
 
 static float settle(size_t count, const float *pending, float *v)
@@ -116,6 +131,7 @@ const struct kernels_vectors kernels_cpu_vectors = {.copy = copy,
                                                     .scale = scale,
                                                     .fade = fade,
                                                     .hold = hold,
+                                                    .give_back = give_back,
                                                     .settle = settle,
                                                     .moments = moments,
                                                     .energy = energy};

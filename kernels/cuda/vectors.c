@@ -50,6 +50,12 @@ static void hold(size_t count, float part, const float *x, const float *r, float
     }
 }
 
+static bool give_back(size_t count, const float *held, float *x)
+{
+    add(count, 1, held, x);
+    return kernels_cuda_apply.finite(x, count);
+}
+
 static void moments(const struct kernels_moments *m)
 {
     const struct kernels_cuda_moments arguments = {m->count, m->mine, m->theirs, m->v, m->pending, m->whole};
@@ -108,6 +114,7 @@ const struct kernels_vectors kernels_cuda_vectors = {.copy = kernels_cuda_copy,
                                                      .scale = scale,
                                                      .fade = fade,
                                                      .hold = hold,
+                                                     .give_back = give_back,
                                                      .settle = settle,
                                                      .moments = moments,
                                                      .energy = energy};

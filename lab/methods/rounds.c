@@ -167,7 +167,7 @@ static enum base_error take_steps(struct rounds_world *world, size_t node)
         loss_sum += loss.loss_sum;
         examples += (double)rows;
     }
-    train_trainer_add_back(trainer);
+    (void)train_trainer_add_back(trainer);
     train_trainer_fetch(trainer);
     own->own_examples += (uint64_t)examples;
     own->loss = examples > 0 ? loss_sum / examples : NAN;

@@ -168,15 +168,22 @@ static enum gossip_learner_result watch_losses(struct node_built_in *b)
     return GOSSIP_LEARNER_DONE;
 }
 
+// `model`: it was finite before the outer momentum, which can overflow.
+static bool stays_finite(const struct node_built_in *b, bool model)
+{
+    const struct kernels *kernels = node_built_in_kernels(b);
+    const struct train_vectors now = vectors_of(b);
+    return isfinite(b->loss_sum) && model && (!b->outer || is_finite(b, kernels, now.model)) &&
+           is_finite(b, kernels, now.second_moment);
+}
+
 void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps *did)
 {
     BASE_ASSERT(b->steps > 0 || b->examples == 0);
     if (b->examples > 0)
         b->loss = b->loss_sum / (double)b->examples;
-    train_trainer_add_back(b->trainer);
+    const bool model = train_trainer_add_back(b->trainer);
     node_built_in_fetch(b);
-    const struct train_vectors stand = vectors_of(b);
-    const struct kernels *kernels = node_built_in_kernels(b);
     if (b->outer && b->steps > 0)
         node_momentum_before((float)b->config->average.outer_momentum, parameters(b), b->outer,
                              train_trainer_model(b->trainer));
@@ -186,9 +193,7 @@ void node_built_in_boundary(struct node_built_in *b, struct gossip_learner_steps
                                          .step_scale = (float)b->rate_sum,
                                          .step_ns = node_step_time_ns(&b->step_time),
                                          .affords = b->own_examples >= b->looked + LOOK_EVERY * TRAIN_LOOK};
-    const bool finite = isfinite(b->loss_sum) && is_finite(b, kernels, stand.model) &&
-                        is_finite(b, kernels, stand.second_moment);
-    did->result = finite ? watch_losses(b) : GOSSIP_LEARNER_NOT_FINITE;
+    did->result = stays_finite(b, model) ? watch_losses(b) : GOSSIP_LEARNER_NOT_FINITE;
     b->loss_sum = b->rate_sum = 0;
     b->examples = 0;
     b->steps = 0;

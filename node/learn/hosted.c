@@ -149,14 +149,14 @@ static bool is_finite(const struct node_hosted *h, const float *vector)
     return !vector || kernels->host->apply->finite(vector, h->parameters);
 }
 
-static enum gossip_learner_result result_of(const struct node_hosted *h)
+// `model`: it is finite.
+static enum gossip_learner_result result_of(const struct node_hosted *h, bool model)
 {
     if (h->undone)
         return GOSSIP_LEARNER_UNDONE;
     if (h->leaves)
         return GOSSIP_LEARNER_OVER;
-    return isfinite(h->given_scale) && !isinf(h->given_loss) &&
-                   is_finite(h, train_trainer_model(h->trainer)) &&
+    return isfinite(h->given_scale) && !isinf(h->given_loss) && model &&
                    is_finite(h, train_trainer_second_moment(h->trainer))
                ? GOSSIP_LEARNER_DONE
                : GOSSIP_LEARNER_NOT_FINITE;
@@ -169,7 +169,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
     await_program(h);
     BASE_ASSERT(!h->undone || h->given == 0);
     keep_before(h);
-    train_trainer_add_back(h->trainer);
+    const bool model = train_trainer_add_back(h->trainer);
     node_step_time_add(&h->own, node_clock_ns() - h->begun_ns, h->given);
     train_trainer_advance(h->trainer, train_trainer_steps_done(h->trainer) + h->given);
     if (!h->undone)
@@ -178,7 +178,7 @@ static void boundary(void *owner, size_t which, struct gossip_learner_steps *did
         .step = train_trainer_steps_done(h->trainer),
         .step_scale = (float)h->given_scale,
         .step_ns = node_step_time_ns(&h->own),
-        .result = result_of(h),
+        .result = result_of(h, model),
         .loss = h->given_loss,
         .rate = h->given > 0 ? h->given_scale / (double)h->given : NAN,
         .affords = h->given > 0 && node_clock_ns() >= h->look_ns,

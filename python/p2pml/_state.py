@@ -206,7 +206,8 @@ class State:
             state = told["states"].get(name)
             if state is not None:
                 if self._shared is not None and second is not None:
-                    state[self._shared] = second[i].clone()
+                    first = state.get("exp_avg")  # the vector is fp32, whatever the optimiser has
+                    state[self._shared] = second[i].to(p.dtype if first is None else first.dtype, copy=True)
                 self._optimizer.state[p] = {key: self._placed(key, value, p) for key, value in state.items()}
         return True
 

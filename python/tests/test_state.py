@@ -118,6 +118,18 @@ class Optimisers(Loop):
                 self.assertEqual(rate, its)
                 self.assertEqualBits(whole, parts, name + " from state_dict")
 
+    def test_a_resumed_run_has_states_of_the_same_types(self):
+        types = []
+        for steps in (EVERY, 2 * EVERY):
+            model = net(0, "adamw").to(torch.bfloat16)
+            optimizer = OPTIMISERS["adamw"](model.parameters())
+            with p2pml.attach(self.join(), model, optimizer, every=EVERY) as together:
+                while together.step < steps:
+                    x, y = batch(together.step)
+                    take(model, optimizer, x.to(torch.bfloat16), y)
+                types.append({key: value.dtype for key, value in all_of(model, optimizer).items()})
+        self.assertEqual(*types)
+
     def test_one_bad_batch_costs_one_round(self):
         for name in OPTIMISERS:
             with self.subTest(name), warnings.catch_warnings(record=True) as told:

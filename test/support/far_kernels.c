@@ -369,6 +369,11 @@ static void far_hold(size_t count, float part, const float *x, const float *r, f
                                  near_floats(copy, count), near_floats(held, count));
 }
 
+static bool far_give_back(size_t count, const float *held, float *x)
+{
+    return cpu_kernels()->vectors->give_back(count, near_floats(held, count), near_floats(x, count));
+}
+
 static float far_settle(size_t count, const float *pending, float *v)
 {
     return cpu_kernels()->vectors->settle(count, near_floats(pending, count), near_floats(v, count));
@@ -396,6 +401,7 @@ static const struct kernels_vectors vectors_table = {.copy = far_copy,
                                                      .scale = far_scale,
                                                      .fade = far_fade,
                                                      .hold = far_hold,
+                                                     .give_back = far_give_back,
                                                      .settle = far_settle,
                                                      .moments = far_moments,
                                                      .energy = far_energy};

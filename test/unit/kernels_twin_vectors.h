@@ -41,6 +41,9 @@ static inline double twin_vectors_run(const struct kernels *k, unsigned which, f
         f->hold(count, 0.5f, v[0], v[1], v[2], v[3]);
         f->hold(count, 0.3f, v[1], v[3], NULL, v[0]);
         break;
+    case 9:
+        result = f->give_back(count, v[0], v[1]) + 2 * f->give_back(count / 2, v[2], v[3]);
+        break;
     default:
         f->moments(&m);
         break;
@@ -98,7 +101,7 @@ static inline void checks_twin_vectors(void **state)
             for (size_t i = 0; i < TWIN_WHOLE; i++) {
                 twin_fill(data, host[i], count);
             }
-            for (unsigned which = 0; which < 9; which++) {
+            for (unsigned which = 0; which < 10; which++) {
                 twin_vectors_one(t, which, host, count);
             }
             twin_energy_one(t, host[0], host[1], count);
@@ -110,6 +113,7 @@ static inline void checks_twin_vectors(void **state)
     t->other->vectors->add(0, 1, NULL, NULL);
     t->other->vectors->scale(0, 1, NULL);
     t->other->vectors->hold(0, 1, NULL, NULL, NULL, NULL);
+    assert_true(t->other->vectors->give_back(0, NULL, NULL));
     assert_true(t->other->vectors->settle(0, NULL, NULL) == 0 &&
                 t->other->vectors->energy(0, NULL, NULL) == 0);
 }
@@ -125,6 +129,17 @@ static inline void checks_twin_vectors_nan(void **state)
     float *settled = twin_fetch(t->other, v, sizeof values);
     assert_true(settled[0] == 1 && settled[1] == 0 && settled[2] == 0);
     free(settled);
+    const float large[3] = {0, 1, 3e38f};
+    float *held = twin_send(t->other, large, sizeof large), *x = twin_send(t->other, large, sizeof large),
+          *lost = twin_send(t->other, values, sizeof values);
+    assert_true(t->other->vectors->give_back(2, held, x));
+    assert_false(t->other->vectors->give_back(3, held, x));
+    assert_false(t->other->vectors->give_back(2, lost, x));
+    free(twin_fetch(t->other, held, sizeof large));
+    free(twin_fetch(t->other, lost, sizeof values));
+    float *sum = twin_fetch(t->other, x, sizeof large);
+    assert_true(sum[0] == 1 && isnan(sum[1]) && isinf(sum[2]));
+    free(sum);
 }
 
 static inline void twin_vectors_bound(const struct kernels *k)

@@ -138,7 +138,7 @@ static void unknown_backends_and_cpu_paths_are_refused(void **state)
 }
 
 // Long ones are stored past the cache, if they lie at a multiple of 16 bytes.
-static void check_held(size_t count, size_t from)
+static void check_held(size_t count, size_t from, bool copies)
 {
     const struct kernels *k = kernels_cpu_table(NULL);
     const size_t n = count - from;
@@ -149,10 +149,17 @@ static void check_held(size_t count, size_t from)
         x[i] = (float)(i % 8191) * 0.37f;
         r[i] = (float)(i % 127) * 0.11f;
     }
-    k->vectors->hold(n, 0.3f, x + from, r + from, copy + from, held + from);
-    same_bits(x + from, copy + from, n);
+    k->vectors->hold(n, 0.3f, x + from, r + from, copies ? copy + from : NULL, held + from);
+    if (copies)
+        same_bits(x + from, copy + from, n);
     for (size_t i = from; i < count; i++)
         assert_true(held[i] == 0.3f * (x[i] - r[i]));
+    memcpy(copy + from, x + from, n * sizeof *x);
+    assert_true(k->vectors->give_back(n, held + from, x + from));
+    for (size_t i = from; i < count; i++)
+        assert_true(x[i] == copy[i] + held[i]);
+    held[count - 1] = INFINITY;
+    assert_false(k->vectors->give_back(n, held + from, x + from));
     k->release(x);
     k->release(r);
     k->release(copy);
@@ -162,9 +169,10 @@ static void check_held(size_t count, size_t from)
 static void a_long_vector_is_held_like_a_short_one(void **state)
 {
     (void)state;
-    check_held((2u << 20) + 3, 0);
-    check_held((2u << 20) + 7, 1);
-    check_held(1003, 0);
+    check_held((2u << 20) + 3, 0, true);
+    check_held((2u << 20) + 6, 0, false);
+    check_held((2u << 20) + 7, 1, true);
+    check_held(1003, 0, true);
 }
 
 int main(void)

@@ -1,6 +1,8 @@
 // The device code for whole vectors, in the emulator, compared with the CPU's plain loops.
 #include "kernels_cuda_emulator.h"
 
+#include "kernels/cuda/apply.c" // whether a vector is finite
+#include "kernels/cuda/apply.cu"
 #include "kernels/cuda/select.cu" // the reduction
 #include "kernels/cuda/vectors.c"
 #include "kernels/cuda/vectors.cu"
