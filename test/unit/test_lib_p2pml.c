@@ -238,7 +238,8 @@ static void test_what_a_program_holds_back_is_in_its_model_again(void **state)
     p2pml_close(node[0]);
 }
 
-// auto is for the trainer of the node: a program that saves its own vectors would save a model that lacks a part.
+// auto is for the trainer of the node: a program that saves its own vectors would save a model that lacks a
+// part.
 static void test_a_program_holds_nothing_back_unless_it_asks_for_it(void **state)
 {
     (void)state;
