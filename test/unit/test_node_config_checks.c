@@ -390,6 +390,24 @@ static void steps_with_second_moments_hold_back_half(void **state)
     node_schema_free(schema, &config);
 }
 
+// Its word is stored as a number below the least one, since 0 is one of them.
+static void hold_is_written_as_it_was_read(void **state)
+{
+    static const char *const values[] = {"auto", "0", "0.5", "1"};
+    (void)state;
+    struct node_config config;
+    start(&config);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char assignment[32];
+        snprintf(assignment, sizeof assignment, "average.hold=%s", values[i]);
+        set(&config, assignment);
+        char *written = node_schema_value(schema, &config, "average.hold");
+        assert_string_equal(written, values[i]);
+        free(written);
+    }
+    node_schema_free(schema, &config);
+}
+
 static void too_many_peers_are_refused(void **state)
 {
     (void)state;
@@ -443,6 +461,7 @@ int main(void)
         cmocka_unit_test(settings_for_the_simulator_only_are_refused),
         cmocka_unit_test(model_average_sends_whole_models),
         cmocka_unit_test(steps_with_second_moments_hold_back_half),
+        cmocka_unit_test(hold_is_written_as_it_was_read),
         cmocka_unit_test(too_many_peers_are_refused),
         cmocka_unit_test(outer_momentum_is_limited_to_what_converges),
     };
