@@ -13,8 +13,10 @@
 enum base_error lib_defaults(struct node_config *config, struct base_reason *why)
 {
     enum base_error error = node_schema_defaults(&node_config_schema, config, why);
-    if (!error)
-        error = node_schema_assign(&node_config_schema, "default", "train.steps=0", config, why);
+    // A program that saves its own model must know what it lacks: nothing is held back unless it asks for it.
+    static const char *const defaults[] = {"train.steps=0", "average.hold=0"};
+    for (size_t i = 0; !error && i < sizeof defaults / sizeof *defaults; i++)
+        error = node_schema_assign(&node_config_schema, "default", defaults[i], config, why);
     return error;
 }
 
@@ -106,7 +108,7 @@ static enum base_error make_vectors(p2pml_node *n, size_t parameters, bool share
     const bool wanted[LIB_VECTORS] = {[P2PML_MODEL] = true,
                                       [P2PML_SECOND_MOMENT] = optimizer->shared >= 0,
                                       [P2PML_CORRECTION] = n->config->average.drift_correction,
-                                      [P2PML_HELD] = n->config->average.hold > 0};
+                                      [P2PML_HELD] = node_config_hold(n->config) > 0};
     return lib_vectors_create(&n->vectors, parameters, wanted, shared, why);
 }
 

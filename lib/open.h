@@ -17,7 +17,8 @@ struct lib_options {
     bool shared; // the vectors lie in a memfd of fixed size, and the process runs nothing but the node
 };
 
-// The defaults of a node whose local steps another program takes: that program decides when training is over.
+// The defaults of a node whose local steps another program takes: that program decides when training is over,
+// and saves what it holds, so nothing is held back.
 enum base_error lib_defaults(struct node_config *config, struct base_reason *why) BASE_CHECK;
 // As p2pml_open; BASE_EINVAL for average.outer_momentum, which only the built-in trainer has.
 enum base_error lib_open(const struct lib_options *options, p2pml_node **node,

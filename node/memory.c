@@ -36,7 +36,7 @@ static void add_trainer(const struct node_config *config, uint64_t vector, bool 
 {
     struct node_memory_side *side = on_device ? &memory->device : &memory->host;
     const uint64_t states = states_of(config), corrections = config->average.drift_correction,
-                   held = config->average.hold > 0;
+                   held = node_config_hold(config) > 0;
     add_vectors(side, "model", 1, vector);
     add_vectors(side, on_device ? "gradient" : "gradient (none where it is used in pieces)", 1, vector);
     add_vectors(side, "sum of corrections", corrections, vector);

@@ -423,11 +423,12 @@ static const struct node_key keys[] = {
     INTEGER("average.share_second_moment", average.share_second_moment, "20", 0, 1000000,
             "adamw, muon: number of rounds in which each second moment is shared once. 0: never.",
             SHARED_IF(has_moments)),
-    REAL(
-        "average.hold", average.hold, "0", 0, 1,
+    REAL_OR(
+        "average.hold", average.hold, "auto", "auto", 0, 1,
         "The local steps are taken at the model less this part of what the latest exchange has not sent; the "
         "part comes back after them, so nothing is lost. Sends no extra bytes. Nodes may have different "
-        "values. 0: off.",
+        "values. auto: 0.5 with adamw and muon, 0 with the other optimizers. 0: off, the default of a program that "
+        "takes the steps itself.",
         TOLD),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
          "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction. "

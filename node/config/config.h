@@ -142,7 +142,7 @@ struct node_config {
         bool drift_correction;
         double drift_gain, drift_limit;
         uint64_t share_second_moment;      // rounds; AdamW only; 0: never
-        double hold;                       // part of what is unsent; 0: off
+        double hold;                       // part of what is unsent; -1: auto; see node_config_hold
         double outer_momentum;             // 0: off; below 0.8
         int robust;                        // enum node_robust: off|clip|clip+probe
         int on_death;                      // enum node_on_death
@@ -202,6 +202,9 @@ enum base_error node_config_check_runnable(const struct node_config *config,
 // Sets the keys that average.method decides: model-average sends whole models in fp32, without drift
 // correction. Called after the checks, so that readers of the configuration need not know the method.
 void node_config_complete(struct node_config *config);
+
+// The part of what is unsent that the steps of a node hold back: average.hold, or what its `auto` stands for.
+double node_config_hold(const struct node_config *config);
 
 // train.alone is `stop`, and models are averaged.
 bool node_config_stops_alone(const struct node_config *config);

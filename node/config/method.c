@@ -3,6 +3,7 @@
 #include "compress/select.h"
 #include "node/config/private.h"
 #include "node/schema/private.h"
+#include "train/optimizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,6 +90,19 @@ enum base_error node_config_check_runnable_method(const struct node_config *conf
 bool node_config_stops_alone(const struct node_config *config)
 {
     return config->train.alone == NODE_ALONE_STOP && config->average.method != NODE_METHOD_LOCAL;
+}
+
+// Where steps are divided by a second moment, hold lets every rate learn more; with plain gradient steps it
+// costs as often as it gains (gossip/exchange/MEASUREMENTS.md).
+#define HOLD 0.5
+
+double node_config_hold(const struct node_config *config)
+{
+    if (config->average.method != NODE_METHOD_EDGE_REF)
+        return 0;
+    if (config->average.hold >= 0)
+        return config->average.hold;
+    return train_optimizer((enum train_optimizer_kind)config->train.optimizer)->shared >= 0 ? HOLD : 0;
 }
 
 // Drops a schedule that was not configured: its steps are parts of a total that does not exist.

@@ -18,7 +18,7 @@
     ROW(INTEGER, key, field, initial, least, most, NULL, __VA_ARGS__)
 #define REAL(key, field, initial, least, most, ...)                                                          \
     ROW(REAL, key, field, initial, least, most, NULL, __VA_ARGS__)
-// A number, or the word, which is stored as 0.
+// A number, or the word, which is stored as 0, or as -1 where 0 is a number of the key.
 #define REAL_OR(key, field, word, initial, least, most, ...)                                                 \
     ROW(REAL, key, field, initial, least, most, word, __VA_ARGS__)
 #define RATE(key, field, initial, least, most, ...)                                                          \

@@ -49,7 +49,7 @@ struct node_key {
     size_t offset;       // of the field in the configuration struct
     const char *initial; // default, written as a user would ("1/32", "[]")
     double least, most;  // numbers and durations (in seconds); list types: bounds of each element
-    const char *choices; // CHOICE: "ring|butterfly"; REAL: "auto", a word that stands for 0; else NULL
+    const char *choices; // CHOICE: "ring|butterfly"; REAL: "auto", a word, stored below `least`; else NULL
     const char *meaning; // one or two sentences for --help, which adds what `share` means
     enum node_key_share share;
     bool (*counts)(const void *config); // whether it is shared or told in this configuration; NULL: always

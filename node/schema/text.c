@@ -142,7 +142,7 @@ static void write_value(const struct node_key *key, const void *config, FILE *ou
     case NODE_KEY_REAL:
     case NODE_KEY_RATE:
         node_schema_print_real(value.real, number);
-        fputs(key->choices && value.real <= 0 ? key->choices : number, out);
+        fputs(key->choices && value.real < key->least ? key->choices : number, out);
         break;
     case NODE_KEY_DURATION:
         node_schema_print_duration(value.integer, number);

@@ -194,7 +194,7 @@ static bool parse_integer(const struct node_key *key, const char *text, size_t b
 static bool parse_real(const struct node_key *key, const char *text, size_t bytes, double *value)
 {
     if (key->choices && strlen(key->choices) == bytes && memcmp(key->choices, text, bytes) == 0) {
-        *value = 0;
+        *value = key->least > 0 ? 0 : -1;
         return true;
     }
     return node_schema_parse_real(text, bytes, value) && *value >= key->least && *value <= key->most;

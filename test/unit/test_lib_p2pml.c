@@ -238,6 +238,21 @@ static void test_what_a_program_holds_back_is_in_its_model_again(void **state)
     p2pml_close(node[0]);
 }
 
+// auto is for the trainer of the node: a program that saves its own vectors would save a model that lacks a
+// part.
+static void test_a_program_holds_nothing_back_unless_it_asks_for_it(void **state)
+{
+    (void)state;
+    struct wish w = {.name = "j", .port = free_port(), .more = {"train.optimizer=adamw"}};
+    p2pml_node *node = open_node(&w);
+    assert_null(p2pml_vector(node, P2PML_HELD, NULL));
+    p2pml_close(node);
+    w.more[1] = "average.hold=auto";
+    node = open_node(&w);
+    assert_non_null(p2pml_vector(node, P2PML_HELD, NULL));
+    p2pml_close(node);
+}
+
 static void expect_blob(p2pml_node *node, const char *text)
 {
     const void *now;
@@ -680,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_a_program_that_leaves_and_resumes_changes_no_bit),
         cmocka_unit_test(test_the_changes_are_all_that_changed),
         cmocka_unit_test(test_what_a_program_holds_back_is_in_its_model_again),
+        cmocka_unit_test(test_a_program_holds_nothing_back_unless_it_asks_for_it),
         cmocka_unit_test(test_a_late_joiner_gets_the_blob_with_the_model),
         cmocka_unit_test(test_losses_that_rise_are_told),
         cmocka_unit_test(test_a_model_that_is_not_finite_is_taken_back),

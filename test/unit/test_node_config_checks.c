@@ -368,6 +368,46 @@ static void model_average_sends_whole_models(void **state)
     node_schema_free(schema, &config);
 }
 
+// average.hold: auto.
+static void steps_with_second_moments_hold_back_half(void **state)
+{
+    static const struct {
+        const char *assignment;
+        double hold;
+    } cases[] = {
+        {"train.optimizer=sgd", 0},     {"train.optimizer=adamw", 0.5}, {"train.optimizer=lion", 0},
+        {"train.optimizer=muon", 0.5},  {"average.hold=0.25", 0.25},    {"average.hold=0", 0},
+        {"average.hold=auto", 0.5},     {"average.hold=1", 1},          {"average.method=model-average", 0},
+        {"average.method=edge-ref", 1},
+    };
+    (void)state;
+    struct node_config config;
+    start(&config);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set(&config, cases[i].assignment);
+        assert_true(node_config_hold(&config) >= cases[i].hold && node_config_hold(&config) <= cases[i].hold);
+    }
+    node_schema_free(schema, &config);
+}
+
+// Its word is stored as a number below the least one, since 0 is one of them.
+static void hold_is_written_as_it_was_read(void **state)
+{
+    static const char *const values[] = {"auto", "0", "0.5", "1"};
+    (void)state;
+    struct node_config config;
+    start(&config);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char assignment[32];
+        snprintf(assignment, sizeof assignment, "average.hold=%s", values[i]);
+        set(&config, assignment);
+        char *written = node_schema_value(schema, &config, "average.hold");
+        assert_string_equal(written, values[i]);
+        free(written);
+    }
+    node_schema_free(schema, &config);
+}
+
 static void too_many_peers_are_refused(void **state)
 {
     (void)state;
@@ -420,6 +460,8 @@ int main(void)
         cmocka_unit_test(a_node_that_is_left_alone_stops_unless_configured_otherwise),
         cmocka_unit_test(settings_for_the_simulator_only_are_refused),
         cmocka_unit_test(model_average_sends_whole_models),
+        cmocka_unit_test(steps_with_second_moments_hold_back_half),
+        cmocka_unit_test(hold_is_written_as_it_was_read),
         cmocka_unit_test(too_many_peers_are_refused),
         cmocka_unit_test(outer_momentum_is_limited_to_what_converges),
     };
