@@ -1,6 +1,6 @@
 """The figures of docs/METHOD.md: the exchange on quadratics without noise, in a few lines of numpy that share nothing with the product.
 
-    python3 python/tests/bench_method.py [consensus] [gain] [rate] [hold]"""
+    python3 python/tests/bench_method.py [consensus] [gain] [rate] [hold] [noise]"""
 
 import sys
 
@@ -139,6 +139,36 @@ def measured(part, delay, step):
     return away[2 * delay] / away[delay]
 
 
+class Noise(Cluster):
+    """Every gradient is noise of variance 1, so there is nothing that a correction could learn."""
+
+    def __init__(self, n, gain, hold=0.0):
+        super().__init__(np.zeros((n, D)), np.zeros((n, D)), k=D // 20, gain=gain, hold=hold)
+        self.random = np.random.default_rng(0)
+
+    def step(self):
+        self.x += self.rate * (self.c - self.random.normal(size=self.x.shape))
+        self.exchange()
+
+
+def noise_of(n, gain):
+    """RMS of the corrections over rounds in which every edge sends each element six times, after as many others."""
+    cluster, rounds, seen = Noise(n, gain), 6 * 20 * (n.bit_length() - 1), []
+    for _ in range(2 * rounds):
+        cluster.step()
+        seen.append(float((cluster.c**2).mean()))
+    return np.mean(seen[rounds:]) ** 0.5
+
+
+def noise():
+    gains = (0.25, 0.5, 1, 2, 4)
+    print("RMS of the correction over that of the noise of one round, where all gradients are noise, over the gain, k/d = 1/20")
+    print("          ", *(f"{g:>6g}" for g in gains))
+    for n in (2, 4, 8, 16):
+        print(f"{n:3} nodes ", *(f"{noise_of(n, g):6.2f}" for g in gains), flush=True)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("consensus", "gain", "rate", "hold"):
-        {"consensus": consensus, "gain": gain, "rate": rate, "hold": hold}[name]()
+    table = {"consensus": consensus, "gain": gain, "rate": rate, "hold": hold, "noise": noise}
+    for name in sys.argv[1:] or table:
+        table[name]()
