@@ -427,8 +427,8 @@ static const struct node_key keys[] = {
         "average.hold", average.hold, "auto", "auto", 0, 1,
         "The local steps are taken at the model less this part of what the latest exchange has not sent; the "
         "part comes back after them, so nothing is lost. Sends no extra bytes. Nodes may have different "
-        "values. auto: 0.5 with adamw and muon, 0 with the other optimizers. 0: off, the default of a program that "
-        "takes the steps itself.",
+        "values. auto: 0.5 with adamw and muon, 0 with the other optimizers. 0: off, the default of a program "
+        "that takes the steps itself.",
         TOLD),
     REAL("average.outer_momentum", average.outer_momentum, "0", 0, 0.79,
          "Momentum over whole rounds; sends no extra bytes. 0: off, as recommended with drift correction. "
