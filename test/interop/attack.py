@@ -20,7 +20,7 @@ except ImportError:
 HUGE = 5e4
 DENSE_NOISE = 0.05
 STORM_S = 1 / 24
-GHOSTS = 10
+TOLD = 50  # records in one packet
 GOOD_EXCHANGES = 60  # before it lies
 THROWN_OUT = "your messages break the protocol", "refused for a while"
 
@@ -223,14 +223,19 @@ class Finished(Member):
 class Ghosts(Member):
     """Says that there are others, in records that verify, at addresses where nobody is."""
 
+    made_up = 10
+
     def begin(self):
         super().begin()
-        self.ghosts = []
-        for i in range(GHOSTS):
-            identity = Identity(os.urandom(32))
-            self.ghosts.append(rec.Record(id=identity.id, name=f"ghost-{i}", flags=rec.ELIGIBLE | rec.TRAINING, group=i,
-                                          exchange_public=identity.exchange_public, addresses=[("127.0.0.1", 1)]).sign(identity))
-        self.tell_all(self.ghosts)
+        ghosts = [ghost(i) for i in range(self.made_up)]
+        for first in range(0, len(ghosts), TOLD):
+            self.tell_all(ghosts[first:first + TOLD])
+
+
+def ghost(i):
+    identity = Identity(os.urandom(32))
+    return rec.Record(id=identity.id, name=f"ghost-{i}", flags=rec.ELIGIBLE | rec.TRAINING, group=i, exchange_public=identity.exchange_public,
+                      addresses=[("127.0.0.1", 1)]).sign(identity)
 
 
 def order_resyncs(member):
@@ -261,4 +266,5 @@ KINDS = {"none": (), "freeride": (FreeRide,), "nan": (NotFinite,), "ban": (NewAf
          "far-ahead": (FarAhead,), "no-limit": (NoLimit,), "flip": (Flip,), "flip-10": (like(Flip, times=10.0),), "drift-1e-4": (like(Drift, by=1e-4),), "drift-1e-3": (Drift,),
          "drift-1e-2": (like(Drift, by=1e-2),), "replay-first": (ReplayFirst,), "moments": (Moments,), "boast": (Boast,),
          "bad-donor": (BadDonor,), "finished": (Finished,) * 3, "stall": (Stall,), "mute": (Mute,), "silent": (Silent,),
-         "ghosts": (Ghosts,), "hello-storm": (HelloStorm,), "churn": (OneShot,)}
+         "ghosts": (Ghosts,), "ghosts-merge": (Ghosts,), "ghosts-4000": (like(Ghosts, made_up=4000),),
+         "hello-storm": (HelloStorm,), "churn": (OneShot,)}
