@@ -186,8 +186,8 @@ static void end_without_model(struct gossip_life *life, bool gone, uint64_t sile
     life_end_fetch(life);
 }
 
-// All members that claim to train were asked, and more, with this node, wait as it does. All have made the
-// same first model.
+// All members that claim to train were asked, and more, with this node, wait as it does and have made the
+// same first model. What the others say of theirs cannot be checked, and would keep everybody waiting.
 static bool are_outnumbered(const struct gossip_life *life)
 {
     const struct gossip_life_world *world = life->world;
@@ -200,8 +200,8 @@ static bool are_outnumbered(const struct gossip_life *life)
         const bool trains = other.record->flags & GOSSIP_RECORD_TRAINING;
         if (!gossip_life_believes(&other))
             continue;
-        if (other.record->first_model != self.record->first_model ||
-            (trains && !life_is_among(life->wanted, life->n_wanted, &other.record->id)))
+        if (trains ? !life_is_among(life->wanted, life->n_wanted, &other.record->id)
+                   : other.record->first_model != self.record->first_model)
             return false;
         claim += trains;
         wait += !trains;

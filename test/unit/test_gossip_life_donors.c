@@ -69,6 +69,7 @@ static void a_member_that_only_claims_to_train_delays_a_new_node_by_a_minute(voi
         others(2, 0);
         life_world_flags(&w, life_world_join(&w), TRAINS);
         w.member[3].linked = linked;
+        w.member[3].record.first_model = 9; // so it says
         life_world_look(&w);
         wants();
         assert_int_equal(w.n_asked, linked);
