@@ -3,13 +3,15 @@
 // journal (of the request and of the exchange, written to a file), and a round boundary after it (take the
 // trainer's model, give it back), beside one read of x and r, and of x. Sealing: ChaCha20-Poly1305 of
 // libsodium in records of 64 KiB, as in a session. Arguments: --count N (31000000),
-// --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --clip, --bf16
-// (references in bf16: the floors stay those of fp32), --seconds S (10). Also the passes over x of a boundary
-// and of the learner, with average.hold and without.
+// --ratio R (0.01), --values NAME (int8), --drift (with drift correction), --bf16 (references in bf16: the
+// floors stay those of fp32), --seconds S (10), --cpu (processor time, where other programs use the machine).
+// Also the passes over x of a boundary and of the learner, with average.hold and without. --clip: instead,
+// the ways out and in with and without clipping in turn; no update is cut.
 #include "gossip/exchange/state.h"
 #include "test/support/bench.h"
 #include "test/support/cpu_kernels.h"
 
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,9 +54,18 @@ static void unseal(const uint8_t *in, size_t count, uint8_t *bytes)
     }
 }
 
+// Far more progress than the norm of an update, as of honest neighbours; and not before the first round.
+static void reach_far(struct gossip_exchange *exchange)
+{
+    exchange->clip.energy = (double)exchange->options.parameters;
+    exchange->lately = 1;
+    exchange->pace.rounds += exchange->pace.rounds == 0;
+}
+
 static void run_prepare(void *context)
 {
     struct way *way = context;
+    reach_far(way->exchange);
     enum base_error error =
         gossip_averaging_prepare(way->exchange, way->edge, GOSSIP_DELTA_SPARSE, 0, 1, &way->edge->request);
     BASE_ASSERT(!error);
@@ -83,6 +94,8 @@ static void commit(struct way *way)
     const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
                                                    .step_scale = 0.1f,
                                                    .weight = 0.5f,
+                                                   .limit = INFINITY,
+                                                   .bound = INFINITY,
                                                    .delta = way->opened,
                                                    .delta_bytes = (uint32_t)way->theirs_bytes};
     enum base_error error =
@@ -104,6 +117,8 @@ static void run_journal(void *context)
     const struct gossip_exchange_message theirs = {.form = GOSSIP_DELTA_SPARSE,
                                                    .step_scale = 0.1f,
                                                    .weight = 0.5f,
+                                                   .limit = INFINITY,
+                                                   .bound = INFINITY,
                                                    .delta = way->opened,
                                                    .delta_bytes = (uint32_t)way->theirs_bytes};
     const struct gossip_effect effect = {.weight = 0.5f, .gain = 0.1f};
@@ -221,7 +236,41 @@ static void way_close(struct way *way)
     bench_free(way->held);
 }
 
-static void measure(struct way *way, const char *values, double seconds)
+static void print(const char *name, const struct way *way, const char *values, struct bench_time time,
+                  double floor_ns)
+{
+    char more[128];
+
+    snprintf(more, sizeof more, "\"values\": \"%s\", \"bytes\": %zu, \"drift\": %s, \"bf16\": %s", values,
+             way->edge->request.delta_bytes, gossip_vector_is(&way->edge->correction) ? "true" : "false",
+             way->edge->reference.bf16 ? "true" : "false");
+    bench_print(&(struct bench_result){.bench = "gossip_exchange",
+                                       .name = name,
+                                       .count = way->exchange->options.parameters,
+                                       .entries = way->exchange->entries,
+                                       .time = time,
+                                       .floor_ns = floor_ns,
+                                       .more = more});
+}
+
+// The floor of each with clipping is the same without.
+static void compare(struct way *way, struct way *clips, clockid_t clock, const char *values, double seconds)
+{
+    enum { OUT, OUT_CLIP, IN, IN_CLIP, IN_AND_ROUND, IN_AND_ROUND_CLIP, CASES };
+    static const char *const names[CASES] = {"out",     "out_clip",     "in",
+                                             "in_clip", "in_and_round", "in_and_round_clip"};
+    const struct bench_case cases[CASES] = {{run_out, NULL, way},          {run_out, NULL, clips},
+                                            {run_in, NULL, way},           {run_in, NULL, clips},
+                                            {run_in_and_round, NULL, way}, {run_in_and_round, NULL, clips}};
+    struct bench_time times[CASES];
+
+    bench_alternate_by(clock, cases, CASES, seconds, times);
+    BASE_ASSERT(clips->exchange->totals.clipped == 0);
+    for (size_t i = 0; i < CASES; i++)
+        print(names[i], i % 2 ? clips : way, values, times[i], times[i - i % 2].ns);
+}
+
+static void measure(struct way *way, clockid_t clock, const char *values, double seconds)
 {
     enum { READ_TWO, READ, OUT, PREPARE, SEAL, IN, UNSEAL, COMMIT, WRITE, IN_AND_ROUND, PLAIN, HOLD, CASES };
     static const char *const names[CASES] = {"read_x_and_r", "read_x",       "out",   "prepare",
@@ -236,21 +285,9 @@ static void measure(struct way *way, const char *values, double seconds)
         {run_in_and_round, NULL, way}, {run_plain, NULL, way},    {run_hold, NULL, way}};
     struct bench_time times[CASES];
 
-    bench_alternate(cases, CASES, seconds, times);
-    for (size_t i = 0; i < CASES; i++) {
-        char more[128];
-        size_t floor = i == READ || i >= IN ? READ : READ_TWO;
-        snprintf(more, sizeof more, "\"values\": \"%s\", \"bytes\": %zu, \"drift\": %s, \"bf16\": %s", values,
-                 way->edge->request.delta_bytes, gossip_vector_is(&way->edge->correction) ? "true" : "false",
-                 way->edge->reference.bf16 ? "true" : "false");
-        bench_print(&(struct bench_result){.bench = "gossip_exchange",
-                                           .name = names[i],
-                                           .count = d,
-                                           .entries = way->exchange->entries,
-                                           .time = times[i],
-                                           .floor_ns = times[floor].ns,
-                                           .more = more});
-    }
+    bench_alternate_by(clock, cases, CASES, seconds, times);
+    for (size_t i = 0; i < CASES; i++)
+        print(names[i], way, values, times[i], times[i == READ || i >= IN ? READ : READ_TWO].ns);
 }
 
 int main(int argc, char **argv)
@@ -266,10 +303,10 @@ int main(int argc, char **argv)
         .reference_bf16 = bench_flag(argc, argv, "--bf16"),
         .drift_gain = 2,
         .drift_limit = 0.25f,
-        .robust = bench_flag(argc, argv, "--clip") ? GOSSIP_ROBUST_CLIP : GOSSIP_ROBUST_OFF,
         .deadline_floor_ns = 1,
         .deadline_ceiling_ns = 1};
-    struct way way;
+    const clockid_t clock = bench_flag(argc, argv, "--cpu") ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    struct way way, clips;
 
     while (options.values < KERNELS_FORMATS && strcmp(compress_format_name(options.values), values) != 0)
         options.values++;
@@ -281,7 +318,14 @@ int main(int argc, char **argv)
     float *start = bench_alloc(options.parameters * sizeof *start);
     options.start = start;
     way_open(&way, &options);
-    measure(&way, values, seconds);
+    if (bench_flag(argc, argv, "--clip")) {
+        options.robust = GOSSIP_ROBUST_CLIP;
+        way_open(&clips, &options);
+        compare(&way, &clips, clock, values, seconds);
+        way_close(&clips);
+    } else {
+        measure(&way, clock, values, seconds);
+    }
     way_close(&way);
     bench_free(start);
     return 0;
