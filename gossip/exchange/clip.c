@@ -182,15 +182,28 @@ static bool has_record(const struct gossip_trust *trust)
     return trust->good >= GOSSIP_TRUST_LOOKS && trust->lost <= GOSSIP_TRUST_LOST;
 }
 
-// Until there is a record of looks, who is far beyond the reach in every exchange is followed less and less: a
-// liar could win before. Honest models that the limit itself keeps apart are far, too, so without looks, or
+static uint64_t long_for(const struct gossip_exchange *exchange) // exchanges
+{
+    const uint64_t all = exchange->options.parameters / exchange->entries + 1; // send every entry once
+
+    return GOSSIP_CLIP_REJOIN * all;
+}
+
+// The losses say nothing yet, or never will: of a program whose first model is a good one.
+static bool stays_unknown(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
+{
+    return !edge->trust.looked && edge->exchanges > long_for(exchange);
+}
+
+// Until there is a record of looks, who is far beyond the reach in every exchange is followed less and less:
+// a liar could win before. Honest models that the limit itself keeps apart are far, too, so without looks, or
 // without losses, this never begins (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
     if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
         return;
-    if (has_record(&edge->trust) || exchange->blind)
+    if (has_record(&edge->trust) || exchange->blind || stays_unknown(exchange, edge))
         edge->halvings = 0;
     else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
         edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;
@@ -200,9 +213,7 @@ static void judge(const struct gossip_exchange *exchange, struct gossip_edge *ed
 
 void gossip_clip_parted(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
-    const uint64_t all = exchange->options.parameters / exchange->entries + 1; // send every entry once
-
-    edge->rejoins = edge->exchanges + GOSSIP_CLIP_REJOIN * all;
+    edge->rejoins = edge->exchanges + long_for(exchange);
 }
 
 void gossip_clip_meets(const struct gossip_exchange *exchange, struct gossip_edge *edge)

@@ -555,6 +555,10 @@ static void test_looks_that_know_no_losses_halve_no_limit(void **state)
     assert_true(fabs(part_after(exchange, edge, 20) - whole) < 1e-6);
     tell(exchange, other, 1, 1);
     assert_true(part_after(exchange, edge, 20) < 0.01);
+    edge->exchanges = GOSSIP_CLIP_REJOIN * 3; // no look has said anything for long
+    assert_true(part_after(exchange, edge, 3) >= 0.1 - 1e-6);
+    edge->trust.looked = true;
+    assert_true(part_after(exchange, edge, 20) < 0.01);
     gossip_exchange_destroy(exchange);
 }
 
