@@ -54,10 +54,12 @@ static void unseal(const uint8_t *in, size_t count, uint8_t *bytes)
     }
 }
 
-// Far more progress than the norm of an update, as of honest neighbours; and not before the first round.
+// Far more progress than the norm of an update and of the correction, which one pull for ever has here, so
+// that nothing is cut; and not before the first round.
 static void reach_far(struct gossip_exchange *exchange)
 {
     exchange->clip.energy = (double)exchange->options.parameters;
+    exchange->clip.highest = 1e9 * (double)exchange->options.parameters;
     exchange->lately = 1;
     exchange->pace.rounds += exchange->pace.rounds == 0;
 }
