@@ -46,9 +46,9 @@ static void the_memory_follows_from_the_configuration(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         assert_int_equal(node_schema_set(&node_config_schema, settings[i], &config, &why), BASE_OK);
     node_memory_of(&config, 1000, false, false, &memory);
-    // model, gradient, sum, two moments; the last good model and second moment; two of outer momentum;
-    // published model and moments, and their changes
-    assert_int_equal(memory.host.bytes, (5 + 2 + 2 + 3) * 4000);
+    // model, gradient, sum, held back (auto), two moments; the last good model and second moment; two of
+    // outer momentum; published model and moments, and their changes
+    assert_int_equal(memory.host.bytes, (6 + 2 + 2 + 3) * 4000);
     assert_int_equal(memory.host.edge_bytes, 4000); // two vectors, each half as large
     assert_string_equal(memory.host.edge, "reference, correction");
     assert_non_null(strstr(memory.host.vectors, "outer momentum"));
