@@ -440,8 +440,8 @@ static const struct node_key keys[] = {
         "and those of most neighbours do, which limits the damage of a hostile or broken one; models that a "
         "partition or restarts have moved far apart come together slowly. clip+probe: now and then the "
         "model of a neighbour is compared with this node's own, on its own examples. One that is as good may "
-        "move it further after an absence; one that is clearly worse again and again moves it no more until that ends. A "
-        "program without `judge` only clips. off: no limit.",
+        "move it further after an absence; one that is clearly worse again and again moves it no more until "
+        "that ends. A program without `judge` only clips. off: no limit.",
         TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "
