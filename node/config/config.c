@@ -435,7 +435,7 @@ static const struct node_key keys[] = {
          "0.8 diverges.",
          SHARED),
     CHOICE(
-        "average.robust", average.robust, "clip+probe", "off|clip|clip+probe",
+        "average.robust", average.robust, "off", "off|clip|clip+probe",
         "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
         "and those of most neighbours do, which limits the damage of a hostile or broken one; models that a "
         "partition or restarts have moved far apart come together slowly. clip+probe: now and then the "
