@@ -539,10 +539,12 @@ static double part_after(struct gossip_exchange *exchange, struct gossip_edge *e
 static void test_looks_that_know_no_losses_halve_no_limit(void **state)
 {
     float start[1] = {0};
-    struct gossip_exchange *exchange = alone(1, false, start);
     struct gossip_edge *edge, *other;
 
     (void)state;
+    if (getenv("P2PML_FAR")) // the twin knows nothing of edges that are made here
+        skip();
+    struct gossip_exchange *exchange = alone(1, false, start);
     exchange->options.robust = GOSSIP_ROBUST_PROBE;
     assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
     assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{3}}, &other), BASE_OK);
