@@ -172,8 +172,10 @@ static void judge(struct pair *pair, size_t at, uint8_t what)
     step(pair, at, &event);
     (void)gossip_exchange_look(pair->end[at].exchange, &event.peer, reference);
     struct gossip_edge *edge = gossip_edge_find(pair->end[at].exchange, &pair->end[!at].self);
-    if (edge)
-        edge->trust.state = what & 32 ? GOSSIP_DISTRUSTED : GOSSIP_TRUSTED;
+    if (!edge)
+        return;
+    edge->trust.state = what & 32 ? GOSSIP_DISTRUSTED : GOSSIP_TRUSTED;
+    edge->trust.verdicts += what & 32 && edge->trust.verdicts == 0;
 }
 
 static void close_refused(struct pair *pair)
