@@ -196,8 +196,8 @@ static bool stays_unknown(const struct gossip_exchange *exchange, const struct g
 }
 
 // Until there is a record of looks, who is far beyond the reach in every exchange is followed less and less:
-// a liar could win before. Honest models that the limit itself keeps apart are far, too, so without looks, or
-// without losses, this never begins (RULES.md).
+// a liar could win before. Honest models that the limit itself keeps apart are far, too, so without looks
+// this never begins, and where they say nothing it ends (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
     BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);

@@ -314,6 +314,17 @@ static struct gossip_exchange *alone(size_t parameters, bool drift, float *start
     return exchange;
 }
 
+// The only edge; the reach is GOSSIP_CLIP_TIMES.
+static struct gossip_edge *edge_of_reach(struct gossip_exchange *exchange)
+{
+    struct gossip_edge *edge;
+
+    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
+    exchange->lately = 0.5f;
+    exchange->clip.energy = 4;
+    return edge;
+}
+
 // The part of an update of this norm that is applied, where the other end has no limit of its own.
 static float of_packet(struct gossip_exchange *exchange, struct gossip_edge *edge, double norm)
 {
@@ -418,15 +429,12 @@ static void test_far_updates_halve_the_limit(void **state)
 {
     float start[1] = {0};
     struct gossip_exchange *exchange = alone(1, false, start);
-    struct gossip_edge *edge;
+    struct gossip_edge *edge = edge_of_reach(exchange);
     const double norm = (GOSSIP_CLIP_FAR + 1) * GOSSIP_CLIP_TIMES;
     double part = 1 / (GOSSIP_CLIP_FAR + 1.0);
 
     (void)state;
     exchange->options.robust = GOSSIP_ROBUST_PROBE;
-    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
-    exchange->lately = 0.5f;
-    exchange->clip.energy = 4;
     for (unsigned round = 1; round <= GOSSIP_CLIP_HALVINGS + 2; round++) {
         exchange->pace.rounds++;
         assert_true(fabs((double)of_packet(exchange, edge, norm) - part) < 1e-6);
@@ -472,12 +480,9 @@ static void test_cleared_neighbours_come_together_at_once(void **state)
 {
     float start[1] = {0};
     struct gossip_exchange *exchange = alone(1, false, start);
-    struct gossip_edge *edge;
+    struct gossip_edge *edge = edge_of_reach(exchange);
 
     (void)state;
-    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
-    exchange->lately = 0.5f;
-    exchange->clip.energy = 4;
     exchange->norm = 2 * GOSSIP_CLIP_TIMES / GOSSIP_CLIP_CLEARED;
     edge->trust.looked = true;
     assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6); // they were not apart
@@ -502,12 +507,9 @@ static void test_without_looks_the_limit_is_never_halved(void **state)
 {
     float start[1] = {0};
     struct gossip_exchange *exchange = alone(1, false, start);
-    struct gossip_edge *edge;
+    struct gossip_edge *edge = edge_of_reach(exchange);
 
     (void)state;
-    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
-    exchange->lately = 0.5f;
-    exchange->clip.energy = 4;
     for (unsigned round = 1; round <= 20; round++) {
         exchange->pace.rounds++;
         assert_true(fabs((double)of_packet(exchange, edge, 10 * GOSSIP_CLIP_TIMES) - 0.1) < 1e-6);
@@ -546,10 +548,8 @@ static void test_looks_that_know_no_losses_halve_no_limit(void **state)
         skip();
     struct gossip_exchange *exchange = alone(1, false, start);
     exchange->options.robust = GOSSIP_ROBUST_PROBE;
-    assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{2}}, &edge), BASE_OK);
+    edge = edge_of_reach(exchange);
     assert_int_equal(gossip_edge_add(exchange, &(struct gossip_id){{3}}, &other), BASE_OK);
-    exchange->lately = 0.5f;
-    exchange->clip.energy = 4;
     assert_true(part_after(exchange, edge, 20) < 0.01);
     tell(exchange, other, (double)NAN, (double)NAN);
     const double whole = part_after(exchange, edge, 3);
