@@ -247,14 +247,16 @@ static bool takes_first_model(struct gossip_life *life)
     return true;
 }
 
-// Edges to all neighbours are live; if others already train, the wait for them is limited.
+// Edges to all neighbours are live; if others already train, one is enough: while many restart in turn some
+// edge is always about to begin. The wait for it is limited.
 static bool is_ready(struct gossip_life *life, bool joins)
 {
     const bool in_view = life->census.others == 0 || life->self.in_view;
     const bool patient = life->now_ns - life->begun_ns < LIFE_EDGES_NS;
 
     life_wake(life, life->begun_ns + LIFE_EDGES_NS);
-    return in_view && (life->options.local || life->self.edges_live || (joins && !patient));
+    return in_view &&
+           (life->options.local || life->self.edges_live || (joins && (life->self.edge_live || !patient)));
 }
 
 // It counted before it knew their round. Some still train, or all have finished.

@@ -86,6 +86,23 @@ static void resumed_alone(void)
     life_world_begin(&w);
 }
 
+// While others restart, too, some edge is always about to begin.
+static void a_node_that_comes_back_begins_with_one_edge(void **state)
+{
+    (void)state;
+    resumed_beside_three();
+    w.self.edges_live = w.self.edge_live = false;
+    life_world_begin(&w);
+    for (size_t i = 1; i < w.count; i++)
+        life_world_progress(&w, i, 390);
+    life_world_pass(&w, SECOND);
+    assert_int_equal(state_of(), GOSSIP_LIFE_WAITING);
+    w.self.edge_live = true;
+    life_world_look(&w);
+    assert_int_equal(state_of(), GOSSIP_LIFE_TRAINING);
+    assert_true(w.started_away);
+}
+
 static void a_resumed_node_waits_for_the_round_of_the_others(void **state)
 {
     (void)state;
@@ -383,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(within_reach_a_node_goes_on_behind_the_others),
         RULE(beyond_reach_a_node_fetches_before_it_counts),
+        RULE(a_node_that_comes_back_begins_with_one_edge),
         RULE(a_node_a_few_rounds_behind_keeps_its_round),
         RULE(a_node_close_behind_the_others_asks_its_neighbours),
         RULE(a_resumed_node_waits_for_the_round_of_the_others),
