@@ -244,11 +244,14 @@ class Cluster:
             self.wait(lambda h=host: h.round() >= rounds[h] + count, f"{count} more rounds of {host.name}")
 
     def wait_exchanges(self, count=20):
-        """Waits until each has made that many exchanges."""
-        before = {h: h.status()["exchanges"] for h in self.running()}
+        """Waits until each has made that many exchanges over each of its edges in use."""
+        def made(host):
+            return {e["peer"]: e["exchanges"] for e in (host.status() or {}).get("edges", []) if e["state"] == "live"}
+
         for host in self.running():
-            self.wait(lambda h=host: (h.status() or {}).get("exchanges", 0) >= before[h] + count,
-                      f"{count} more exchanges of {host.name}")
+            before = made(host)
+            self.wait(lambda h=host, b=before: all(n >= b[peer] + count for peer, n in made(h).items() if peer in b),
+                      f"{count} more exchanges of {host.name} with each neighbour")
 
     def wait_told(self, event, of, after, by=None, patience=120.0, **fields):
         """Waits until each of `by` has written the event about each of `of`; returns all times since `after`."""

@@ -58,7 +58,7 @@ class Chaos(unittest.TestCase):
         cluster, cls.cluster = cls.cluster, None
         if cluster:
             try:
-                cluster.wait_exchanges(40)
+                cluster.wait_exchanges(100)
                 cluster.stop()
                 cluster.sane_logs()
                 cluster.models_agree(0.1)
