@@ -159,7 +159,7 @@ static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gos
 {
     struct gossip_effect effect = {.weight = weight, .gain = gain, .keep = 1};
 
-    BASE_ASSERT(pair->common <= pair->limit);
+    BASE_ASSERT(pair->common <= pair->limit || !(weight > 0));
     if (!(pair->common > 0)) { // one end stays where it is: the other one would only be held up
         exchange->totals.clipped++;
         return (struct gossip_effect){.keep = 1};
@@ -271,7 +271,6 @@ enum base_error gossip_averaging_commit(struct gossip_exchange *exchange, struct
                                         const struct gossip_exchange_message *theirs, uint64_t slice_clock)
 {
     BASE_ASSERT(edge->state != GOSSIP_EDGE_DOWN);
-    gossip_clip_meets(exchange, edge);
     enum base_error error = commit(exchange, edge, mine, theirs, slice_clock, NULL);
 
     if (!error && theirs->form == GOSSIP_DELTA_SPARSE) {

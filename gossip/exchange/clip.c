@@ -136,19 +136,13 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
 }
 
 // The more edges, the longer since the latest exchange over this one. A node that makes no progress of its
-// own follows its neighbours; before its first round it follows nobody.
+// own follows its neighbours; one that has not made a round, in this process or before, follows nobody.
 static double reach_of(const struct gossip_exchange *exchange)
 {
-    if (exchange->pace.rounds == 0)
+    if (exchange->pace.rounds == 0 && exchange->clip.rounds == 0)
         return 0;
     const double usual = usual_progress(exchange), edges = (double)gossip_edges_met(exchange);
     return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
-}
-
-// The latest look has found that its model knows enough. While all models lag, a liar's lags like the others.
-static bool is_cleared(const struct gossip_edge *edge)
-{
-    return edge->trust.looked && edge->trust.bad == 0 && edge->trust.lost <= GOSSIP_CLIP_LACKS;
 }
 
 // The correction of an edge moves this node in a round by at most so much.
@@ -186,7 +180,7 @@ static uint64_t long_for(const struct gossip_exchange *exchange) // exchanges
 {
     const uint64_t all = exchange->options.parameters / exchange->entries + 1; // send every entry once
 
-    return GOSSIP_CLIP_REJOIN * all;
+    return GOSSIP_CLIP_LONG * all;
 }
 
 // The losses say nothing yet, or never will: of a program whose first model is a good one.
@@ -200,36 +194,41 @@ static bool stays_unknown(const struct gossip_exchange *exchange, const struct g
 // this never begins, and where they say nothing it ends (RULES.md).
 static void judge(const struct gossip_exchange *exchange, struct gossip_edge *edge, double norm, double reach)
 {
-    BASE_ASSERT(edge->halvings <= GOSSIP_CLIP_HALVINGS);
-    if (exchange->options.robust != GOSSIP_ROBUST_PROBE)
+    BASE_ASSERT(edge->doublings >= -GOSSIP_CLIP_DOUBLINGS);
+    if (exchange->options.robust != GOSSIP_ROBUST_PROBE || !(reach > 0))
         return;
+    edge->far = edge->far || norm > reach;
     if (has_record(&edge->trust) || exchange->blind || stays_unknown(exchange, edge))
-        edge->halvings = 0;
-    else if (norm > GOSSIP_CLIP_FAR * reach && reach > 0)
-        edge->halvings += edge->halvings < GOSSIP_CLIP_HALVINGS;
+        edge->doublings = edge->doublings < 0 ? 0 : edge->doublings;
+    else if (norm > GOSSIP_CLIP_FAR * reach)
+        edge->doublings -= edge->doublings > -GOSSIP_CLIP_DOUBLINGS;
     else if (norm <= reach)
-        edge->halvings -= edge->halvings > 0;
+        edge->doublings += edge->doublings < 0;
 }
 
-void gossip_clip_parted(const struct gossip_exchange *exchange, struct gossip_edge *edge)
+// Own progress says little of how far honest models are from each other that have been apart: whom every look
+// finds good, though it is far, is followed further and further.
+void gossip_clip_looked(struct gossip_edge *edge)
 {
-    edge->rejoins = edge->exchanges + long_for(exchange);
+    if (has_record(&edge->trust) && edge->far)
+        edge->doublings += edge->doublings < GOSSIP_CLIP_DOUBLINGS;
+    else if (edge->doublings > 0)
+        edge->doublings = 0;
+    edge->far = false;
 }
 
-void gossip_clip_meets(const struct gossip_exchange *exchange, struct gossip_edge *edge)
-{
-    if (exchange->pace.rounds - edge->pace.met > gossip_exchange_reach(exchange))
-        gossip_clip_parted(exchange, edge);
-}
-
-// In a round. Own progress says little of how far honest models are from each other that have been apart.
+// In a round.
 static double whole_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const double reach = reach_of(exchange);
+    const double reach = reach_of(exchange), most = fmax(reach, GOSSIP_CLIP_MOST * exchange->norm);
 
-    if (edge->exchanges < edge->rejoins && is_cleared(edge) && reach > 0)
-        return fmax(reach, GOSSIP_CLIP_CLEARED * exchange->norm);
-    return ldexp(reach, -(int)edge->halvings);
+    return fmin(ldexp(reach, edge->doublings), most);
+}
+
+// A node that has resumed and waits to begin takes part in the rounds of the others.
+static uint64_t round_of(const struct gossip_exchange *exchange)
+{
+    return exchange->pace.rounds > 0 ? exchange->pace.rounds : exchange->furthest;
 }
 
 // The blocks of one RESYNC share no element, so they count by the root of the sum of squares. Those of the
@@ -237,9 +236,9 @@ static double whole_of(const struct gossip_exchange *exchange, const struct goss
 static double moved_since(const struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(edge->moved >= 0 && edge->swept >= 0);
-    if (edge->moved_round != exchange->pace.rounds)
+    if (edge->moved_round != round_of(exchange))
         edge->moved = edge->swept = 0;
-    edge->moved_round = exchange->pace.rounds;
+    edge->moved_round = round_of(exchange);
     return edge->moved + sqrt(edge->swept);
 }
 
@@ -259,17 +258,24 @@ float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_ed
     return (float)sqrt(fmax(left * left - edge->swept, 0));
 }
 
+// The limit of an end counts if the exchange moves it: who does not trust one that was away, and takes
+// nothing from it in any case, does not keep it from coming back.
 double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
 {
+    const enum gossip_standing ours = mine->standing, other = (enum gossip_standing)theirs->standing;
+    const bool moves = gossip_standing_weight(ours, other, 1) > 0,
+               moves_other = gossip_standing_weight(other, ours, 1) > 0;
+
     BASE_ASSERT(mine->limit >= 0 && theirs->limit >= 0);
-    return (double)fminf(mine->limit, theirs->limit);
+    return fmin(moves ? (double)mine->limit : (double)INFINITY,
+                moves_other ? (double)theirs->limit : (double)INFINITY);
 }
 
 bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
                         double most)
 {
     (void)moved_since(exchange, edge);
-    if (edge->halvings > 0 || !(most <= limit))
+    if (edge->doublings != 0 || !(most <= limit))
         return false;
     edge->moved += most;
     return true;

@@ -141,6 +141,7 @@ enum base_error gossip_edge_add(struct gossip_exchange *exchange, const struct g
     if (!gossip_pace_add(&exchange->pace, &fresh->pace))
         goto out;
     insert(exchange, fresh);
+    gossip_trust_recall(exchange, fresh);
     *edge = fresh;
     return BASE_OK;
 out:
@@ -151,6 +152,7 @@ out:
 void gossip_edge_remove(struct gossip_exchange *exchange, struct gossip_edge *edge)
 {
     BASE_ASSERT(gossip_edge_find(exchange, &edge->peer) == edge);
+    gossip_trust_remember(exchange, edge);
     gossip_edge_drop_correction(exchange, edge);
     gossip_edge_drop_request(edge);
     gossip_hold_lose(exchange, edge);

@@ -57,10 +57,10 @@ struct gossip_edge {
     uint8_t repeats;       // how often that question was repeated
     struct gossip_trust trust;
     float peer_progress; // of the peer's learner in a round, as last told; 0: not known
-    uint64_t rejoins;  // up to this exchange the two models may be far apart, because they were not averaged
-    unsigned halvings; // of the reach, after updates far beyond it (clip.c)
-    double moved;      // by how far this neighbour has moved our model since round `moved_round` began
-    double swept;      // its square, by the blocks of the RESYNC under way
+    int doublings;       // of the reach, or halvings (clip.c)
+    bool far;            // since the latest look an update was beyond the reach
+    double moved;        // by how far this neighbour has moved our model since round `moved_round` began
+    double swept;        // its square, by the blocks of the RESYNC under way
     uint64_t moved_round;
     double residual_energy, model_energy; // |x - r - q|^2 and |x|^2 when the request was made
     struct gossip_blocks blocks;

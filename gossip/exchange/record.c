@@ -124,7 +124,8 @@ const float *gossip_exchange_correction(const struct gossip_exchange *exchange)
 // The progress of node and edge as the drift correction counts it, so that a resumed node continues as if it
 // had not stopped.
 #define PROGRESS_BYTES (3 * 8 + 2 * 4 + 3 * 8 + 2 * 4 + 1)
-enum { HAS_SUM = 1, HAS_AGREED = 2 };
+#define TRUST_BYTES    (2 + 8 + 3 * 4 + 3 * 8 + 4 + 1)
+enum { HAS_SUM = 1, HAS_AGREED = 2, HAS_TRUST = 4 };
 
 // The sum of all corrections has rounding errors of its own, by which two runs would differ: it is stored
 // with the first edge.
@@ -158,6 +159,17 @@ uint64_t gossip_exchange_behind(const struct gossip_exchange *exchange)
     return exchange->behind;
 }
 
+// Who has stopped and goes on follows its neighbours as before, and as far.
+static void store_clip(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
+                       struct base_writer *writer)
+{
+    base_write_u8(writer, (uint8_t)(edge->doublings + GOSSIP_CLIP_DOUBLINGS));
+    base_write_u64(writer, exchange->clip.rounds);
+    base_write_f32(writer, edge->peer_progress);
+    base_write_f64(writer, exchange->clip.energy);
+    base_write_f64(writer, exchange->clip.highest);
+}
+
 // `sum`: for the edge that contains it, else NULL.
 static void store_progress(const struct gossip_exchange *exchange, const struct gossip_edge *edge,
                            const float *sum, struct base_writer *writer)
@@ -172,16 +184,38 @@ static void store_progress(const struct gossip_exchange *exchange, const struct 
     base_write_f64(writer, edge->prepared);
     base_write_f32(writer, edge->since);
     base_write_f32(writer, edge->absence);
-    base_write_u8(writer,
-                  (uint8_t)((sum ? HAS_SUM : 0) | (edge->start == GOSSIP_EDGE_AGREED ? HAS_AGREED : 0)));
+    base_write_u8(writer, (uint8_t)((sum ? HAS_SUM : 0) |
+                                    (edge->start == GOSSIP_EDGE_AGREED ? HAS_AGREED : 0) | HAS_TRUST));
     uint8_t *room = sum ? base_write_room(writer, exchange->options.parameters * sizeof *sum) : NULL;
     if (room)
         exchange->options.kernels->download(room, sum, exchange->options.parameters * sizeof *sum);
+    gossip_trust_store(&edge->trust, writer);
+    store_clip(exchange, edge, writer);
 }
 
 static bool is_count(double value)
 {
     return isfinite(value) && value >= 0;
+}
+
+static void restore_clip(struct gossip_exchange *exchange, struct gossip_edge *edge,
+                         struct base_reader *reader)
+{
+    const uint8_t doublings = base_read_u8(reader); // from the most halvings on
+    struct gossip_clip clip = {.rounds = base_read_u64(reader)};
+    const float peer_progress = base_read_f32(reader);
+
+    clip.energy = base_read_f64(reader);
+    clip.highest = base_read_f64(reader);
+    if (!is_count(clip.energy) || !is_count(clip.highest) || clip.rounds > GOSSIP_PLAUSIBLE_COUNT ||
+        (clip.rounds == 0 && clip.energy > 0) || !is_count((double)peer_progress) ||
+        doublings > 2 * GOSSIP_CLIP_DOUBLINGS)
+        reader->failed = true;
+    if (reader->failed)
+        return;
+    exchange->clip = clip;
+    edge->peer_progress = peer_progress;
+    edge->doublings = (int)doublings - GOSSIP_CLIP_DOUBLINGS;
 }
 
 static enum base_error restore_progress(struct gossip_exchange *exchange, struct gossip_edge *edge,
@@ -201,6 +235,10 @@ static enum base_error restore_progress(struct gossip_exchange *exchange, struct
     edge->start = has & HAS_AGREED ? GOSSIP_EDGE_AGREED : GOSSIP_EDGE_UNMET;
     if (has & HAS_SUM)
         restore_sum(exchange, reader);
+    if (has & HAS_TRUST) {
+        gossip_trust_restore(&edge->trust, reader);
+        restore_clip(exchange, edge, reader);
+    }
     if (reader->failed || counted > GOSSIP_PLAUSIBLE_COUNT || was_behind > GOSSIP_PLAUSIBLE_COUNT ||
         !is_count((double)step_scale) || !is_count((double)lately) || !is_count(progress) ||
         !is_count(edge->progress) || !is_count(edge->prepared) || !is_count((double)edge->since) ||
@@ -221,7 +259,7 @@ enum base_error gossip_exchange_export(struct gossip_exchange *exchange, size_t 
 {
     struct gossip_edge *edge = exchange->edges[at];
     size_t bytes = gossip_packet_stored_bytes(&edge->request) + gossip_packet_stored_bytes(&edge->answer) +
-                   PROGRESS_BYTES;
+                   PROGRESS_BYTES + TRUST_BYTES;
     const float *sum = carries_sum(exchange, edge) ? gossip_sum_read(exchange) : NULL;
     if (carries_sum(exchange, edge) && !sum)
         return BASE_ENOMEM;

@@ -9,15 +9,6 @@ const char *gossip_standing_name(enum gossip_standing standing)
     return names[standing];
 }
 
-// The others may have been away, too, and their models may still be far.
-static void come_back(struct gossip_exchange *exchange)
-{
-    BASE_ASSERT(exchange->standing == GOSSIP_AWAY);
-    exchange->standing = GOSSIP_PRESENT;
-    for (size_t i = 0; i < exchange->n_edges; i++)
-        gossip_clip_parted(exchange, exchange->edges[i]);
-}
-
 void gossip_exchange_standing(struct gossip_exchange *exchange, enum gossip_standing standing)
 {
     BASE_ASSERT(standing <= GOSSIP_FINISHED);
@@ -123,7 +114,7 @@ void gossip_standing_met(struct gossip_exchange *exchange, struct gossip_edge *e
     if (edge->caught_up++ == 0)
         edge->missed = theirs->clock > edge->pace.clock ? theirs->clock - edge->pace.clock : 0;
     if (caught_up(exchange))
-        come_back(exchange);
+        exchange->standing = GOSSIP_PRESENT;
 }
 
 void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edge *edge)
@@ -134,5 +125,5 @@ void gossip_standing_adopted(struct gossip_exchange *exchange, struct gossip_edg
     edge->missed = 0;
     edge->caught_up = 1;
     if (caught_up(exchange))
-        come_back(exchange);
+        exchange->standing = GOSSIP_PRESENT;
 }

@@ -101,7 +101,9 @@ struct gossip_exchange {
         bool correction_stays;
     } round;
     struct gossip_clip clip;
-    bool blind; // the learner knew no losses at its latest look
+    bool blind;                                               // the learner knew no losses at its latest look
+    struct gossip_trust_member members[GOSSIP_TRUST_MEMBERS]; // the earliest first
+    size_t n_members;
     struct gossip_journal journal;
     struct gossip_exchange_totals totals;
     struct gossip_accounted accounted;
@@ -140,12 +142,10 @@ float gossip_clip_bound(const struct gossip_exchange *exchange, const struct gos
 float gossip_clip_keep(struct gossip_exchange *exchange, const struct gossip_edge *edge, float bound);
 // Norm of what this node's learner moves the model by in a round.
 float gossip_clip_progress(const struct gossip_exchange *exchange);
+void gossip_clip_looked(struct gossip_edge *edge); // the learner has looked at its reference
 // A round of local steps has been published.
 void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
 // The largest norm of an update that this end would apply whole now: of a packet, or of this block.
-// An exchange is about to be committed: the two ends may have been apart.
-void gossip_clip_meets(const struct gossip_exchange *exchange, struct gossip_edge *edge);
-void gossip_clip_parted(const struct gossip_exchange *exchange, struct gossip_edge *edge); // they were
 float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         enum gossip_standing standing, struct gossip_run block);
 // An update beyond this is not applied whole by both ends.
@@ -164,6 +164,12 @@ size_t gossip_trust_distrusted(const struct gossip_exchange *exchange);
 // The learner's answer to a look at this edge.
 void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edge,
                        const struct gossip_losses *losses, struct gossip_exchange_actions *actions);
+
+// trust_memory.c. An edge ends, or another one of the same member begins.
+void gossip_trust_remember(struct gossip_exchange *exchange, const struct gossip_edge *edge);
+void gossip_trust_recall(struct gossip_exchange *exchange, struct gossip_edge *edge);
+void gossip_trust_store(const struct gossip_trust *trust, struct base_writer *writer);
+void gossip_trust_restore(struct gossip_trust *trust, struct base_reader *reader); // or fails the reader
 
 // sparse.c. What is selected from: x - r, after gossip_edge_reads.
 struct kernels_difference gossip_sparse_difference(const struct gossip_exchange *exchange,

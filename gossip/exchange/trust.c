@@ -53,7 +53,8 @@ static uint64_t part_of_all(const struct gossip_exchange *exchange, unsigned par
 
 static bool may_be_looked_at(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    return edge->state == GOSSIP_EDGE_LIVE && edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
+    return edge->state == GOSSIP_EDGE_LIVE && edge->standing != GOSSIP_AWAY &&
+           edge->exchanges >= part_of_all(exchange, GOSSIP_TRUST_FIRST) &&
            edge->exchanges - edge->trust.exchanges >= part_of_all(exchange, GOSSIP_TRUST_EVERY);
 }
 
@@ -83,7 +84,7 @@ bool gossip_exchange_look(const struct gossip_exchange *exchange, struct gossip_
     const struct kernels *kernels = exchange->options.kernels;
     const size_t d = exchange->options.parameters;
 
-    if (!edge)
+    if (!edge || exchange->standing == GOSSIP_AWAY)
         return false;
     *peer = edge->peer;
     if (edge->reference.fp32) {
@@ -136,6 +137,7 @@ void gossip_trust_take(struct gossip_exchange *exchange, struct gossip_edge *edg
     if (!trust->looked || !isfinite(least))
         return;
     const enum gossip_verdict verdict = gossip_trust_note(trust, lost - least, may_distrust(exchange));
+    gossip_clip_looked(edge);
     if (verdict != GOSSIP_VERDICT_NONE)
         actions->list[actions->count++] = (struct gossip_exchange_action){
             .kind = GOSSIP_EXCHANGE_JUDGED, .peer = edge->peer, .verdict = verdict};

@@ -4,6 +4,7 @@
 #ifndef GOSSIP_EXCHANGE_TRUST_H
 #define GOSSIP_EXCHANGE_TRUST_H
 
+#include "gossip/id.h"
 #include "gossip/losses.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,8 +13,9 @@
 #define GOSSIP_TRUST_LOST    (1.0 / 6) // of what this node's model knows, more than over the best other edge
 #define GOSSIP_TRUST_LOOKS   5u        // in a row: bad ones end the trust, good ones bring it back
 #define GOSSIP_TRUST_DOUBLES 4u        // times that the good ones double, once with each further verdict
-#define GOSSIP_TRUST_FIRST   4u // part of the exchanges that send every element once: before the first look
-#define GOSSIP_TRUST_EVERY   8u // likewise: between two looks
+#define GOSSIP_TRUST_FIRST   4u  // part of the exchanges that send every element once: before the first look
+#define GOSSIP_TRUST_EVERY   8u  // likewise: between two looks
+#define GOSSIP_TRUST_MEMBERS 64u // without an edge, of whom this node still knows
 
 struct gossip_trust {
     enum { GOSSIP_TRUSTED, GOSSIP_DISTRUSTED } state;
@@ -22,6 +24,12 @@ struct gossip_trust {
     uint64_t exchanges; // of the edge, at that look
     unsigned bad, good; // looks in a row
     unsigned verdicts;  // times that trust has ended
+};
+
+// A member whose edge has ended. Trust is of the member: its next edge begins with it.
+struct gossip_trust_member {
+    struct gossip_id peer;
+    struct gossip_trust trust;
 };
 
 enum gossip_verdict { GOSSIP_VERDICT_NONE, GOSSIP_VERDICT_DISTRUST, GOSSIP_VERDICT_TRUST };

@@ -299,10 +299,11 @@ class Edge:
         indices, values = codec.take_packet(theirs.delta, d, self.received)
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
-        weight = weight if theirs.limit > 0 else 0.0
+        held = not theirs.limit > 0 and weight_of(theirs.standing, mine["standing"], 1.0) > 0
+        weight = 0.0 if held else weight
         entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
-        whole = theirs.limit > 0 and is_whole(entries, weight, theirs)
-        kept = self.keep(mine, theirs, theirs.limit > 0 and not whole)
+        whole = not held and is_whole(entries, weight, theirs)
+        kept = self.keep(mine, theirs, not held and not whole)
         if kept < 1:
             self.correction = array("f", (kept * c for c in self.correction))
         self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if whole else 0.0)

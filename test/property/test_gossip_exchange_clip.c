@@ -148,7 +148,7 @@ static void test_a_node_that_was_away_judges_nobody(void **state)
     for (uint64_t round = 21; round <= 23; round++)
         furthest = fmax(furthest, moved_in(net, round));
     assert_true(furthest > 2 * limit);
-    assert_int_equal(gossip_edge_find(net->node[1].exchange, &far)->halvings, 0);
+    assert_int_equal(gossip_edge_find(net->node[1].exchange, &far)->doublings, 0);
     net_destroy(net);
 }
 
@@ -424,6 +424,23 @@ static void test_the_limit_knows_the_progress_of_most(void **state)
     }
 }
 
+// In the rounds of the others, with the progress of before.
+static void test_a_resumed_node_follows_while_it_waits(void **state)
+{
+    float start[1] = {0};
+    struct gossip_exchange *exchange = alone(1, false, start);
+    struct gossip_edge *edge = edge_of_reach(exchange);
+
+    (void)state;
+    assert_true(of_packet(exchange, edge, 1e-3) == 0); // it knows of no progress
+    exchange->clip.rounds = 1;
+    for (exchange->furthest = 5; exchange->furthest < 8; exchange->furthest++) {
+        assert_true(of_packet(exchange, edge, GOSSIP_CLIP_TIMES) == 1);
+        assert_true(of_packet(exchange, edge, GOSSIP_CLIP_TIMES) == 0);
+    }
+    gossip_exchange_destroy(exchange);
+}
+
 // Who is far away for long is followed ever less, until it comes back, or until looks have found nothing.
 static void test_far_updates_halve_the_limit(void **state)
 {
@@ -435,21 +452,21 @@ static void test_far_updates_halve_the_limit(void **state)
 
     (void)state;
     exchange->options.robust = GOSSIP_ROBUST_PROBE;
-    for (unsigned round = 1; round <= GOSSIP_CLIP_HALVINGS + 2; round++) {
+    for (unsigned round = 1; round <= GOSSIP_CLIP_DOUBLINGS + 2; round++) {
         exchange->pace.rounds++;
         assert_true(fabs((double)of_packet(exchange, edge, norm) - part) < 1e-6);
-        part /= round <= GOSSIP_CLIP_HALVINGS ? 2 : 1;
+        part /= round <= GOSSIP_CLIP_DOUBLINGS ? 2 : 1;
     }
     exchange->pace.rounds++;
     assert_true(of_packet(exchange, edge, 1.5 * GOSSIP_CLIP_TIMES) < 0.02f); // not yet near
-    for (unsigned i = 0; i < GOSSIP_CLIP_HALVINGS; i++) {
+    for (unsigned i = 0; i < GOSSIP_CLIP_DOUBLINGS; i++) {
         exchange->pace.rounds++;
         assert_false(spares(exchange, edge, 1e-6));
         assert_true(of_packet(exchange, edge, 1e-6) == 1);
     }
     exchange->pace.rounds++;
     assert_true(spares(exchange, edge, GOSSIP_CLIP_TIMES));
-    for (unsigned round = 0; round < 2 * GOSSIP_CLIP_HALVINGS; round++) {
+    for (unsigned round = 0; round < 2 * GOSSIP_CLIP_DOUBLINGS; round++) {
         exchange->pace.rounds++;
         part = (double)of_packet(exchange, edge, norm);
     }
@@ -468,37 +485,54 @@ static void test_far_updates_halve_the_limit(void **state)
     gossip_exchange_destroy(exchange);
 }
 
-// The part that is applied of an update of 4 times the reach, where 2 times that is the part of the model.
-static double of_far(struct gossip_exchange *exchange, struct gossip_edge *edge)
+// The part that is applied of an update of `times` the reach.
+static double of_far(struct gossip_exchange *exchange, struct gossip_edge *edge, double times)
 {
     exchange->pace.rounds++;
-    return (double)of_packet(exchange, edge, 4 * GOSSIP_CLIP_TIMES);
+    return (double)of_packet(exchange, edge, times * GOSSIP_CLIP_TIMES);
 }
 
-// Ends that were apart, and only where the latest look says that the neighbour's model knows enough.
-static void test_cleared_neighbours_come_together_at_once(void **state)
+// `lost`: at a look.
+static void look_at(struct gossip_exchange *exchange, struct gossip_edge *edge, double lost)
+{
+    struct gossip_exchange_actions actions = {0};
+
+    gossip_trust_take(exchange, edge, &(struct gossip_losses){2, 1, 1 + lost}, &actions);
+}
+
+// Of a neighbour that is far at each of them, up to a part of the model. One bad look ends that, and so does
+// an update within the reach.
+static void test_good_looks_double_the_limit(void **state)
 {
     float start[1] = {0};
     struct gossip_exchange *exchange = alone(1, false, start);
     struct gossip_edge *edge = edge_of_reach(exchange);
+    const double most = 10;
 
     (void)state;
-    exchange->norm = 2 * GOSSIP_CLIP_TIMES / GOSSIP_CLIP_CLEARED;
-    edge->trust.looked = true;
-    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6); // they were not apart
-    gossip_clip_meets(exchange, edge);
-    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
-    exchange->pace.rounds += gossip_exchange_reach(exchange);
-    gossip_clip_meets(exchange, edge);
-    assert_true(fabs(of_far(exchange, edge) - 0.5) < 1e-6);
-    edge->trust.lost = GOSSIP_CLIP_LACKS + 0.1;
-    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
-    edge->trust.lost = 0;
-    edge->trust.bad = 1;
-    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
-    edge->trust.bad = 0;
-    edge->exchanges = edge->rejoins;
-    assert_true(fabs(of_far(exchange, edge) - 0.25) < 1e-6);
+    exchange->options.robust = GOSSIP_ROBUST_PROBE;
+    exchange->norm = most * GOSSIP_CLIP_TIMES / GOSSIP_CLIP_MOST;
+    for (unsigned i = 0; i < GOSSIP_TRUST_LOOKS; i++) {
+        assert_true(of_far(exchange, edge, 1.5) < 0.67); // until there is a record
+        look_at(exchange, edge, 0);
+    }
+    for (double doubled = 2; doubled < 64; doubled *= 2) {
+        assert_true(fabs(of_far(exchange, edge, 100) - fmin(doubled, most) / 100) < 1e-6);
+        look_at(exchange, edge, 0);
+    }
+    look_at(exchange, edge, 0); // no exchange since the look before
+    assert_true(fabs(of_far(exchange, edge, 100) - 0.01) < 1e-6);
+    look_at(exchange, edge, 0);
+    assert_true(fabs(of_far(exchange, edge, 100) - 0.02) < 1e-6);
+    look_at(exchange, edge, 1.1 * GOSSIP_TRUST_LOST); // bad
+    assert_true(of_far(exchange, edge, 100) <= 0.01 + 1e-6);
+    for (unsigned i = 0; i < GOSSIP_TRUST_LOOKS; i++)
+        look_at(exchange, edge, 0);
+    (void)of_far(exchange, edge, 100);
+    look_at(exchange, edge, 0);
+    assert_true(of_far(exchange, edge, 0.5) == 1);
+    look_at(exchange, edge, 0);
+    assert_true(of_far(exchange, edge, 1.5) < 0.67);
     gossip_exchange_destroy(exchange);
 }
 
@@ -557,7 +591,7 @@ static void test_looks_that_know_no_losses_halve_no_limit(void **state)
     assert_true(fabs(part_after(exchange, edge, 20) - whole) < 1e-6);
     tell(exchange, other, 1, 1);
     assert_true(part_after(exchange, edge, 20) < 0.01);
-    edge->exchanges = GOSSIP_CLIP_REJOIN * 3; // no look has said anything for long
+    edge->exchanges = GOSSIP_CLIP_LONG * 3; // no look has said anything for long
     assert_true(part_after(exchange, edge, 3) >= 0.1 - 1e-6);
     edge->trust.looked = true;
     assert_true(part_after(exchange, edge, 20) < 0.01);
@@ -847,9 +881,10 @@ int main(void)
         cmocka_unit_test(test_second_moments_grow_slowly),
         cmocka_unit_test(test_the_limit_is_that_of_a_round_and_neighbour),
         cmocka_unit_test(test_the_limit_knows_the_progress_of_most),
+        cmocka_unit_test(test_a_resumed_node_follows_while_it_waits),
         cmocka_unit_test(test_far_updates_halve_the_limit),
         cmocka_unit_test(test_without_looks_the_limit_is_never_halved),
-        cmocka_unit_test(test_cleared_neighbours_come_together_at_once),
+        cmocka_unit_test(test_good_looks_double_the_limit),
         cmocka_unit_test(test_looks_that_know_no_losses_halve_no_limit),
         cmocka_unit_test(test_no_order_of_messages_moves_a_node_further),
         cmocka_unit_test(test_progress_is_what_the_learner_does_itself),

@@ -124,13 +124,18 @@ static void exchanges_between_boundaries_reach_the_sum(void **state)
     twins_destroy(&twins);
 }
 
+// The last numbers are of progress (clip): it is measured without what the correction has moved, and one of
+// the two has added the packets to its correction before.
 static void check_export(const struct twins *twins, size_t node)
 {
+    const size_t measured = sizeof(float) + 2 * sizeof(double);
+
     struct gossip_edge_record record[2];
     for (size_t t = 0; t < 2; t++)
         assert_int_equal(gossip_exchange_export(twins->net[t]->node[node].exchange, 0, &record[t]), BASE_OK);
     assert_int_equal(record[0].transactions_bytes, record[1].transactions_bytes);
-    assert_memory_equal(record[0].transactions, record[1].transactions, record[0].transactions_bytes);
+    assert_memory_equal(record[0].transactions, record[1].transactions,
+                        record[0].transactions_bytes - measured);
 }
 
 // A checkpoint contains the complete sum, also while packets are still to be added, and the node goes on from

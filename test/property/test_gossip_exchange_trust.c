@@ -294,6 +294,109 @@ static void test_a_bad_look_is_followed_by_another_one_soon(void **state)
     net_destroy(net);
 }
 
+static const struct gossip_trust *trust_of(const struct net *net, size_t peer, struct gossip_edge_info *info)
+{
+    return &net_edge(net, 0, peer, info)->trust;
+}
+
+static void forget(struct net *net, size_t node, size_t peer)
+{
+    struct gossip_exchange_event event = {.kind = GOSSIP_EXCHANGE_FORGET, .peer = net_id(peer)};
+
+    assert_int_equal(net_step(net, node, &event), BASE_OK);
+}
+
+// A new process, from the records of the edges.
+static void restart(struct net *net, size_t node)
+{
+    struct gossip_exchange *old = net->node[node].exchange, *fresh;
+    struct gossip_exchange_options options = net->node[node].options;
+    struct gossip_edge_record record;
+    struct base_reason why;
+
+    options.model = gossip_exchange_model(old);
+    assert_int_equal(gossip_exchange_create(&options, &fresh, &why), BASE_OK);
+    for (size_t i = 0; i < gossip_exchange_edges(old); i++) {
+        assert_int_equal(gossip_exchange_export(old, i, &record), BASE_OK);
+        assert_int_equal(gossip_exchange_import(fresh, &record), BASE_OK);
+    }
+    net_node_restart(net, node, fresh);
+}
+
+// Whether its edge ends, or this node does.
+static void test_trust_is_of_the_member(void **state)
+{
+    struct net *net = trust_net(4, 409);
+    struct gossip_edge_info info;
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(net, &round, 20);
+    tell(net, 3, 0.01);
+    judge(net, 1, 0.3, GOSSIP_TRUST_LOOKS);
+    tell(net, 3, 0.01);
+    net_unlink(net, 0, 1);
+    forget(net, 0, 1);
+    forget(net, 1, 0);
+    net_link(net, 0, 1);
+    net_settle(net, SECOND);
+    assert_false(trusts(net, 1));
+    net_unlink(net, 0, 1);
+    net_unlink(net, 0, 3);
+    restart(net, 0);
+    net_link(net, 0, 1);
+    net_link(net, 0, 3);
+    net_settle(net, SECOND);
+    assert_false(trusts(net, 1));
+    assert_true(trust_of(net, 1, &info)->bad == GOSSIP_TRUST_LOOKS && info.trust.verdicts == 1);
+    assert_true(trust_of(net, 3, &info)->good == 1 && info.trust.looked);
+    assert_true(fabs(info.trust.lost - 0.01) < 1e-6);
+    rounds(net, &round, 8);
+    judge(net, 1, 0, GOSSIP_TRUST_LOOKS);
+    assert_true(trusts(net, 1));
+    net_destroy(net);
+}
+
+static void away(struct net *net, size_t node)
+{
+    net->node[node].standing = GOSSIP_AWAY;
+    gossip_exchange_standing(net->node[node].exchange, GOSSIP_AWAY);
+}
+
+// Its model is old, which is no lie: nobody looks at it, and it looks at nobody. Who is not trusted comes
+// back as any other does.
+static void test_a_node_that_was_away_is_not_judged(void **state)
+{
+    struct net *net = trust_net(3, 410);
+    float reference[PARAMETERS];
+    struct gossip_id peer;
+    uint64_t round = 0;
+
+    (void)state;
+    if (getenv("P2PML_FAR")) // the twin knows nothing of a standing that is set here
+        skip();
+    rounds(net, &round, 20);
+    tell(net, 2, 0.01);
+    judge(net, 1, 0.3, GOSSIP_TRUST_LOOKS);
+    assert_false(trusts(net, 1));
+    assert_true(gossip_exchange_look(net->node[1].exchange, &peer, reference));
+    away(net, 1);
+    assert_false(gossip_exchange_look(net->node[1].exchange, &peer, reference));
+    net_unlink(net, 1, 2);
+    net->node[1].x[3] += 50;
+    const float x = net->node[0].x[3];
+    for (unsigned i = 0; i < 3; i++) {
+        net->node[1].standing = GOSSIP_AWAY;
+        net_round_all(net, ++round);
+    }
+    assert_true(fabs((double)(net->node[1].x[3] - x)) < 10);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_true(!gossip_exchange_look(net->node[0].exchange, &peer, reference) || net_index(&peer) == 2);
+        tell(net, 2, 0.01);
+    }
+    net_destroy(net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +410,8 @@ int main(void)
         cmocka_unit_test(test_neighbours_without_a_link_do_not_count),
         cmocka_unit_test(test_edges_are_looked_at_in_turn),
         cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),
+        cmocka_unit_test(test_trust_is_of_the_member),
+        cmocka_unit_test(test_a_node_that_was_away_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
