@@ -59,7 +59,7 @@ struct p2pml_tensor {
  * Negative: not now; the call returns P2PML_AGAIN, and the next one asks again. start, round_end or leave
  * calls this for the model that the program began with, for its own, and for another one: before a model of
  * others replaces the program's (a donor's; the merged one at the end), which is refused if it is clearly
- * worse; and with average.robust clip+probe round_end for what a neighbour pulls to, at most
+ * worse; and with average.robust clip+probe, the default, round_end for what a neighbour pulls to, at most
  * in 1/25 of the time: a neighbour that is again and again clearly worse moves this model no more.
  * Meanwhile the program may read its vectors. p2pml_close does not call it. */
 typedef int (*p2pml_losses)(void *context, const float *model, double *losses, int most);

@@ -435,13 +435,13 @@ static const struct node_key keys[] = {
          "0.8 diverges.",
          SHARED),
     CHOICE(
-        "average.robust", average.robust, "off", "off|clip|clip+probe",
+        "average.robust", average.robust, "clip+probe", "off|clip|clip+probe",
         "clip: a neighbour moves this node's model in a round at most by a few times what its own steps "
         "and those of most neighbours do, which limits the damage of a hostile or broken one; models that a "
         "partition or restarts have moved far apart come together slowly. clip+probe: now and then the "
-        "model of a neighbour is compared with this node's own, on its own examples. One that is as good may "
-        "move it further after an absence; one that is clearly worse again and again moves it no more until "
-        "that ends. A program without `judge` only clips. off: no limit.",
+        "model of a neighbour is compared with this node's own, on its own examples. One that is as good "
+        "each time moves it further and further while they are far apart; one that is clearly worse again and "
+        "again moves it no more until that ends. A program without `judge` only clips. off: no limit.",
         TOLD),
     CHOICE("average.on_death", average.on_death, "fade", "drop|keep|fade",
            "What happens to the drift correction of a neighbour that died. drop: removed at once. keep: its "

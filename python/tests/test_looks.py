@@ -26,7 +26,7 @@ class Looks(unittest.TestCase):
             node = p2pml.join(dir=os.path.join(self.folder, str(i)), log__level="error", listen=f"127.0.0.1:{ports[i]}",
                               peers=f"127.0.0.1:{ports[(i + 1) % NODES]}", node__start_members=NODES)
             self.addCleanup(node.close)
-            node.open([("w", (D,))], judge=judge, average__local_steps=STEPS, average__robust="clip+probe")
+            node.open([("w", (D,))], judge=judge, average__local_steps=STEPS)
             node.model[:] = 3
             nodes.append(node)
         waiting = list(nodes)

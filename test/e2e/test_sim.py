@@ -146,10 +146,10 @@ class SimTest(unittest.TestCase):
         or worse, changes them here, too."""
         self.assertGreater(self.perform("sim", ATTACKED, "none")["node"]["mean"]["accuracy"], 0.84)  # 86.9%
         self.assertGreater(self.attacked("labels"), 0.82)  # 85.0%
-        self.assertLess(self.attacked("noise"), 0.4)  # 28.0%
+        self.assertLess(self.attacked("noise", "average.robust=off"), 0.4)  # 28.0%
         self.assertGreater(self.attacked("noise", "average.robust=clip"), 0.83)
         for kind, least in (("noise", 0.83), ("negated", 0.83), ("big", 0.83), ("sign", 0.75)):  # 86.3, 86.9, 87.1, 82.9%
-            self.assertGreater(self.attacked(kind, "average.robust=clip+probe"), least, kind)
+            self.assertGreater(self.attacked(kind), least, kind)
 
     def test_an_attacker_of_membership_costs_time_or_steps(self):
         honest = self.perform("sim", ATTACKED, "none")

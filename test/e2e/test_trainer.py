@@ -252,12 +252,12 @@ class Trainers(Daemons):
                 self.assertEqual(found.returncode, 2, found.stderr)
                 self.assertIn("expected unix:PATH", found.stderr)
 
-    def join_late(self, judge, *more):
-        """The trainer of a node that is offered the model of a member. `more`: arguments of the node."""
+    def join_late(self, judge):
+        """The trainer of a node that is offered the model of a member."""
         self.daemon(0)
         self.trainer(0, 1)
         self.await_rounds(0, 3)
-        self.daemon(1, *more)
+        self.daemon(1)
         return self.connect(1, judge=judge)
 
     def test_a_trainer_judges_the_model_of_a_member(self):
@@ -279,7 +279,7 @@ class Trainers(Daemons):
         def judge(model):
             asked.append(model[1])
             return [(model[i] - math.sin(i) - 1) ** 2 for i in range(64)]
-        trainer = self.join_late(judge, "--set", "average.robust=clip+probe")
+        trainer = self.join_late(judge)
         steps, _, _, _ = trainer.start()
         before, deadline, lost = len(asked), time.monotonic() + PATIENCE, None
         while lost is None and time.monotonic() < deadline:

@@ -65,7 +65,7 @@ static void open_three(p2pml_node *node[NODES], struct looks looks[NODES], const
         node[k] = open_node(&(struct wish){.name = own,
                                            .port = port[k],
                                            .peer = port[(k + 1) % NODES],
-                                           .more = {"node.start_members=3", "average.robust=clip+probe"},
+                                           .more = {"node.start_members=3"},
                                            .judge = losses_of,
                                            .judge_context = &looks[k]});
         for (int i = 0; i < D; i++)
@@ -146,13 +146,9 @@ static void test_clipping_waits_for_looks_only_of_a_program_that_judges(void **s
 {
     (void)state;
     struct looks looks = {.blind = true};
-    p2pml_node *judges = open_node(&(struct wish){.name = "judges",
-                                                  .port = free_port(),
-                                                  .more = {"average.robust=clip+probe"},
-                                                  .judge = losses_of,
-                                                  .judge_context = &looks});
-    p2pml_node *takes_all = open_node(
-        &(struct wish){.name = "takes-all", .port = free_port(), .more = {"average.robust=clip+probe"}});
+    p2pml_node *judges = open_node(
+        &(struct wish){.name = "judges", .port = free_port(), .judge = losses_of, .judge_context = &looks});
+    p2pml_node *takes_all = open_node(&(struct wish){.name = "takes-all", .port = free_port()});
     assert_int_equal(p2pml_start(judges, WAIT_MS, NULL), P2PML_OK);
     assert_int_equal(p2pml_start(takes_all, WAIT_MS, NULL), P2PML_OK);
     assert_int_equal(judges->setup.exchange->options.robust, GOSSIP_ROBUST_PROBE);
