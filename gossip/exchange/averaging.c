@@ -97,11 +97,11 @@ enum base_error gossip_averaging_prepare(struct gossip_exchange *exchange, struc
     packet->sequence = edge->sequence;
     packet->clock = exchange->pace.round;
     packet->standing = gossip_standing_of(exchange, form);
+    edge->since = scale_since(exchange, edge);
     packet->limit = gossip_clip_limit(exchange, edge, packet->standing, block);
     packet->bound = gossip_clip_bound(exchange, edge);
     packet->progress = gossip_clip_progress(exchange);
     packet->pace_ns = exchange->pace_ns;
-    edge->since = scale_since(exchange, edge);
     packet->step_scale = scale_of(exchange, edge, edge->since);
     edge->prepared = exchange->progress;
     packet->form = form;

@@ -135,14 +135,18 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale)
     clip->highest = fmax(usual, clip->highest * FALL);
 }
 
-// The more edges, the longer since the latest exchange over this one. A node that makes no progress of its
-// own follows its neighbours; one that has not made a round, in this process or before, follows nobody.
-static double reach_of(const struct gossip_exchange *exchange)
+// The longer since the latest exchange over this edge: the more edges, or the slower the link. A node that
+// makes no progress of its own follows its neighbours; one that has not made a round, in this process or
+// before, follows nobody.
+static double reach_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
     if (exchange->pace.rounds == 0 && exchange->clip.rounds == 0)
         return 0;
-    const double usual = usual_progress(exchange), edges = (double)gossip_edges_met(exchange);
-    return exchange->clip.energy > 0 ? GOSSIP_CLIP_TIMES * sqrt(edges) * usual : INFINITY;
+    if (!(exchange->clip.energy > 0))
+        return (double)INFINITY;
+    const double since = exchange->lately > 0 ? (double)edge->since / (double)exchange->lately : 1,
+                 turns = fmin(fmax(since, 1), (double)gossip_exchange_reach(exchange) / 2);
+    return GOSSIP_CLIP_TIMES * sqrt((double)gossip_edges_met(exchange)) * turns * usual_progress(exchange);
 }
 
 // The correction of an edge moves this node in a round by at most so much.
@@ -220,7 +224,7 @@ void gossip_clip_looked(struct gossip_edge *edge)
 // In a round.
 static double whole_of(const struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
-    const double reach = reach_of(exchange), most = fmax(reach, GOSSIP_CLIP_MOST * exchange->norm);
+    const double reach = reach_of(exchange, edge), most = fmax(reach, GOSSIP_CLIP_MOST * exchange->norm);
 
     return fmin(ldexp(reach, edge->doublings), most);
 }
@@ -295,7 +299,7 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
 {
     (void)moved_since(exchange, edge);
     if (isfinite(limit)) // not of an end that was away: it goes to the others, however far
-        judge(exchange, edge, norm, reach_of(exchange));
+        judge(exchange, edge, norm, reach_of(exchange, edge));
     const double part = part_within(exchange, norm, limit);
     edge->moved += part * norm;
     return (float)part;

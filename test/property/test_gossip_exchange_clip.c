@@ -24,9 +24,9 @@ static struct net *ring_of_three(bool drift, uint64_t seed)
     return net;
 }
 
-// With two edges.
+// With two edges, each of them in every third round.
 static const double limit =
-    1.3 * GOSSIP_CLIP_TIMES * 20 * 1.41; // 20: sqrt(PAIR); 1.3: the norm of a few draws
+    1.5 * 1.3 * GOSSIP_CLIP_TIMES * 20 * 1.41; // 20: sqrt(PAIR); 1.3: the norm of a few draws
 
 static void shift(struct net *net, size_t node, float by)
 {
@@ -422,6 +422,24 @@ static void test_the_limit_knows_the_progress_of_most(void **state)
         assert_true(isinf(usual(exchange)));
         gossip_exchange_destroy(exchange);
     }
+}
+
+// A packet carries the progress since the one before, up to the exchanges that send every element once.
+static void test_a_slow_link_has_a_longer_reach(void **state)
+{
+    float start[64] = {0};
+    struct gossip_exchange *exchange = alone(64, false, start);
+    struct gossip_edge *edge = edge_of_reach(exchange);
+
+    (void)state;
+    exchange->entries = 4;
+    for (unsigned turns = 1; turns <= 64; turns *= 2) {
+        const double expected = GOSSIP_CLIP_TIMES * (turns < 16 ? turns : 16);
+        exchange->pace.rounds++;
+        edge->since = 0.5f * (float)turns;
+        assert_true(fabs((double)of_packet(exchange, edge, 100 * expected) - 0.01) < 1e-6);
+    }
+    gossip_exchange_destroy(exchange);
 }
 
 // In the rounds of the others, with the progress of before.
@@ -881,6 +899,7 @@ int main(void)
         cmocka_unit_test(test_second_moments_grow_slowly),
         cmocka_unit_test(test_the_limit_is_that_of_a_round_and_neighbour),
         cmocka_unit_test(test_the_limit_knows_the_progress_of_most),
+        cmocka_unit_test(test_a_slow_link_has_a_longer_reach),
         cmocka_unit_test(test_a_resumed_node_follows_while_it_waits),
         cmocka_unit_test(test_far_updates_halve_the_limit),
         cmocka_unit_test(test_without_looks_the_limit_is_never_halved),
