@@ -145,7 +145,7 @@ static double reach_of(const struct gossip_exchange *exchange, const struct goss
     if (!(exchange->clip.energy > 0))
         return (double)INFINITY;
     const double since = exchange->lately > 0 ? (double)edge->since / (double)exchange->lately : 1,
-                 turns = fmin(fmax(since, 1), (double)gossip_exchange_reach(exchange) / 2);
+                 turns = fmin(fmax(floor(since), 1), (double)gossip_exchange_reach(exchange) / 2);
     return GOSSIP_CLIP_TIMES * sqrt((double)gossip_edges_met(exchange)) * turns * usual_progress(exchange);
 }
 

@@ -24,9 +24,9 @@ static struct net *ring_of_three(bool drift, uint64_t seed)
     return net;
 }
 
-// With two edges, each of them in every third round.
+// With two edges.
 static const double limit =
-    1.5 * 1.3 * GOSSIP_CLIP_TIMES * 20 * 1.41; // 20: sqrt(PAIR); 1.3: the norm of a few draws
+    1.3 * GOSSIP_CLIP_TIMES * 20 * 1.41; // 20: sqrt(PAIR); 1.3: the norm of a few draws
 
 static void shift(struct net *net, size_t node, float by)
 {

@@ -367,7 +367,6 @@ static void away(struct net *net, size_t node)
 // back as any other does.
 static void test_a_node_that_was_away_is_not_judged(void **state)
 {
-    struct net *net = trust_net(3, 410);
     float reference[PARAMETERS];
     struct gossip_id peer;
     uint64_t round = 0;
@@ -375,6 +374,7 @@ static void test_a_node_that_was_away_is_not_judged(void **state)
     (void)state;
     if (getenv("P2PML_FAR")) // the twin knows nothing of a standing that is set here
         skip();
+    struct net *net = trust_net(3, 410);
     rounds(net, &round, 20);
     tell(net, 2, 0.01);
     judge(net, 1, 0.3, GOSSIP_TRUST_LOOKS);
