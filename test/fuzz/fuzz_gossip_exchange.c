@@ -150,13 +150,15 @@ static bool ends_round(const struct gossip_exchange_actions *actions)
     return false;
 }
 
-// A round ends, at the latest when its waits have passed.
+// A round ends, at the latest when its waits have passed. A partner that refuses is asked again after 1 ms
+// and more, whatever the deadlines are, and given up after 16 refusals (gossip/pace).
 static void end_round(struct gossip_exchange *exchange, uint64_t *now,
                       struct gossip_exchange_actions *actions)
 {
     for (int wait = 0; !ends_round(actions); wait++) {
-        struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = *now += 1001};
-        BASE_ASSERT(wait < 3 && !gossip_exchange_step(exchange, &timer, actions));
+        *now += wait < 2 ? 1001 : 200000000; // beyond the deadlines, then beyond the longest pause
+        struct gossip_exchange_event timer = {.kind = GOSSIP_EXCHANGE_TIMER, .now_ns = *now};
+        BASE_ASSERT(wait < 20 && !gossip_exchange_step(exchange, &timer, actions));
     }
 }
 
