@@ -1,10 +1,11 @@
 // Trust that outlives its edge, and the process.
 #include "gossip/exchange/state.h"
 
+#include "base/array.h"
 #include <math.h>
 #include <string.h>
 
-#define MOST_LOOKS 1000000u // in a row
+#define MOST_LOOKS 1000000u // in a row, in a checkpoint: more say no more
 
 void gossip_trust_remember(struct gossip_exchange *exchange, const struct gossip_edge *edge)
 {
@@ -36,9 +37,9 @@ void gossip_trust_store(const struct gossip_trust *trust, struct base_writer *wr
     base_write_u8(writer, (uint8_t)trust->state);
     base_write_u8(writer, trust->looked);
     base_write_f64(writer, trust->looked ? trust->lost : 0);
-    base_write_u32(writer, trust->bad);
-    base_write_u32(writer, trust->good);
-    base_write_u32(writer, trust->verdicts);
+    base_write_u32(writer, (uint32_t)base_min(trust->bad, MOST_LOOKS));
+    base_write_u32(writer, (uint32_t)base_min(trust->good, MOST_LOOKS));
+    base_write_u32(writer, (uint32_t)base_min(trust->verdicts, MOST_LOOKS));
 }
 
 void gossip_trust_restore(struct gossip_trust *trust, struct base_reader *reader)

@@ -357,6 +357,24 @@ static void test_trust_is_of_the_member(void **state)
     net_destroy(net);
 }
 
+// After an hour of short rounds a good neighbour has a million good looks in a row.
+static void test_trust_of_any_length_is_restored(void **state)
+{
+    const struct gossip_trust trust = {
+        .looked = true, .lost = 0.25, .good = UINT32_MAX, .verdicts = UINT32_MAX};
+    struct gossip_trust restored = {.state = GOSSIP_TRUSTED};
+    uint8_t bytes[64];
+    struct base_writer writer = base_writer_of(bytes, sizeof bytes);
+
+    (void)state;
+    gossip_trust_store(&trust, &writer);
+    assert_false(writer.failed);
+    struct base_reader reader = base_reader_of(bytes, base_writer_used(&writer));
+    gossip_trust_restore(&restored, &reader);
+    assert_true(!reader.failed && base_reader_left(&reader) == 0);
+    assert_true(restored.looked && restored.lost == 0.25 && restored.good > 1000 && restored.verdicts > 1000);
+}
+
 static void away(struct net *net, size_t node)
 {
     net->node[node].standing = GOSSIP_AWAY;
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_edges_are_looked_at_in_turn),
         cmocka_unit_test(test_a_bad_look_is_followed_by_another_one_soon),
         cmocka_unit_test(test_trust_is_of_the_member),
+        cmocka_unit_test(test_trust_of_any_length_is_restored),
         cmocka_unit_test(test_a_node_that_was_away_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
