@@ -244,14 +244,17 @@ class Cluster:
             self.wait(lambda h=host: h.round() >= rounds[h] + count, f"{count} more rounds of {host.name}")
 
     def wait_exchanges(self, count=20):
-        """Waits until each has made that many exchanges over each of its edges in use."""
+        """Waits until each has an edge in use, and then until it has made that many exchanges over each of these."""
         def made(host):
             return {e["peer"]: e["exchanges"] for e in (host.status() or {}).get("edges", []) if e["state"] == "live"}
 
+        def enough(host, before):
+            now = made(host)
+            return now and all(n >= before[peer] + count for peer, n in now.items() if peer in before)
+
         for host in self.running():
-            before = made(host)
-            self.wait(lambda h=host, b=before: all(n >= b[peer] + count for peer, n in made(h).items() if peer in b),
-                      f"{count} more exchanges of {host.name} with each neighbour")
+            before = self.wait(lambda h=host: made(h), f"a live edge of {host.name}")
+            self.wait(lambda h=host, b=before: enough(h, b), f"{count} more exchanges of {host.name} with each neighbour")
 
     def wait_told(self, event, of, after, by=None, patience=120.0, **fields):
         """Waits until each of `by` has written the event about each of `of`; returns all times since `after`."""
