@@ -152,18 +152,14 @@ static enum base_error check_moments(struct gossip_exchange *exchange, struct go
 }
 
 // The correction does not learn from an update that one of the ends clips: it would integrate an attacker's
-// pull, which comes again and again. What it has learned before would pull on for ever, so it shrinks. Both
-// ends know the two limits, so the corrections stay opposite.
+// pull, which comes again and again. What it has learned before would pull on for ever, so it shrinks, unless
+// one end's limit is used up. Both ends know the two limits, so the corrections stay opposite.
 static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gossip_edge *edge,
                                     const struct gossip_pair *pair, float weight, float gain)
 {
     struct gossip_effect effect = {.weight = weight, .gain = gain, .keep = 1};
 
     BASE_ASSERT(pair->common <= pair->limit || !(weight > 0));
-    if (!(pair->common > 0)) { // one end stays where it is: the other one would only be held up
-        exchange->totals.clipped++;
-        return (struct gossip_effect){.keep = 1};
-    }
     if (!isfinite(pair->common) || !(weight > 0) ||
         gossip_clip_spares(exchange, edge, pair->common,
                            (double)weight * gossip_sparse_norm_most(exchange, pair)))
@@ -172,7 +168,7 @@ static struct gossip_effect clipped(struct gossip_exchange *exchange, struct gos
     effect.weight *= gossip_clip_packet(exchange, edge, pair->limit, norm);
     if (norm > pair->common) {
         effect.gain = 0;
-        effect.keep = GOSSIP_CLIP_KEEP;
+        effect.keep = pair->common > 0 ? GOSSIP_CLIP_KEEP : 1;
     }
     return effect;
 }

@@ -262,17 +262,18 @@ float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_ed
     return (float)sqrt(fmax(left * left - edge->swept, 0));
 }
 
-// The limit of an end counts if the exchange moves it: who does not trust one that was away, and takes
-// nothing from it in any case, does not keep it from coming back.
 double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
 {
-    const enum gossip_standing ours = mine->standing, other = (enum gossip_standing)theirs->standing;
-    const bool moves = gossip_standing_weight(ours, other, 1) > 0,
-               moves_other = gossip_standing_weight(other, ours, 1) > 0;
-
     BASE_ASSERT(mine->limit >= 0 && theirs->limit >= 0);
-    return fmin(moves ? (double)mine->limit : (double)INFINITY,
-                moves_other ? (double)theirs->limit : (double)INFINITY);
+    return fmin((double)mine->limit, (double)theirs->limit);
+}
+
+// Without limit and progress it has made no round, in this process or before, and stays at the seed model.
+double gossip_clip_own(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs)
+{
+    const bool has_begun = theirs->limit > 0 || theirs->progress > 0;
+
+    return has_begun ? (double)mine->limit : 0;
 }
 
 bool gossip_clip_spares(const struct gossip_exchange *exchange, struct gossip_edge *edge, double limit,
@@ -298,7 +299,7 @@ float gossip_clip_packet(struct gossip_exchange *exchange, struct gossip_edge *e
                          double norm)
 {
     (void)moved_since(exchange, edge);
-    if (isfinite(limit)) // not of an end that was away: it goes to the others, however far
+    if (isfinite(limit) && limit > 0) // not of an end that was away: it goes to the others, however far
         judge(exchange, edge, norm, reach_of(exchange, edge));
     const double part = part_within(exchange, norm, limit);
     edge->moved += part * norm;

@@ -102,12 +102,12 @@ static float weight_of(struct gossip_exchange *exchange, struct gossip_edge *edg
 {
     const float weight = 0.5f;
 
-    if (!(theirs->limit > 0)) // it stays where it is
-        return 0;
-    if (!isfinite(mine->limit))
+    const double limit = gossip_clip_own(mine, theirs);
+
+    if (!isfinite(limit))
         return weight;
     const double norm = (double)weight * block_norm(exchange->window, mine, theirs, block.count);
-    return weight * gossip_clip_block(exchange, edge, (double)mine->limit, norm, block.first == 0);
+    return weight * gossip_clip_block(exchange, edge, limit, norm, block.first == 0);
 }
 
 // One piece of a block, of both ends. If one end adopts the other's model, r becomes that model, and x of the

@@ -188,7 +188,8 @@ enum base_error gossip_sparse_open(struct gossip_exchange *exchange, struct goss
     size_t d = exchange->options.parameters;
     struct compress_keys known;
 
-    *pair = (struct gossip_pair){.limit = (double)mine->limit, .common = gossip_clip_common(mine, theirs)};
+    *pair = (struct gossip_pair){.limit = gossip_clip_own(mine, theirs),
+                                 .common = gossip_clip_common(mine, theirs)};
     BASE_ASSERT(mine->held);
     enum base_error error = open_theirs(exchange, edge, theirs, &known, &pair->theirs);
     if (!error &&

@@ -148,6 +148,8 @@ void gossip_clip_learn(struct gossip_exchange *exchange, float step_scale);
 // The largest norm of an update that this end would apply whole now: of a packet, or of this block.
 float gossip_clip_limit(const struct gossip_exchange *exchange, struct gossip_edge *edge,
                         enum gossip_standing standing, struct gossip_run block);
+// The same limit in an exchange with this end: 0 if that end has not begun, and would only hold this one up.
+double gossip_clip_own(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 // An update beyond this is not applied whole by both ends.
 double gossip_clip_common(const struct gossip_packet *mine, const struct gossip_exchange_message *theirs);
 // True: an update whose norm is at most `most` is not clipped, and has been counted.
@@ -183,7 +185,7 @@ struct gossip_pair {
     bool list;                            // exchange.chosen still holds our entries
     uint32_t *mine_index, *theirs_index;  // filled while the pair is applied, if the indices are to be
                                           // remembered; else NULL
-    double limit, common;                 // of the norm of the update: our own, gossip_clip_common
+    double limit, common;                 // of the norm of the update: gossip_clip_own, _common
     struct gossip_pending_update *update; // the update for the trainer, or NULL: `sum` is used
     float *sum;                           // both NULL: the trainer waits for the whole model
 };

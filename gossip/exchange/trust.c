@@ -26,7 +26,7 @@ unsigned gossip_trust_good(const struct gossip_trust *trust)
 
 enum gossip_verdict gossip_trust_note(struct gossip_trust *trust, double beyond, bool may)
 {
-    const bool bad = beyond > GOSSIP_TRUST_LOST;
+    const bool bad = beyond > (trust->state == GOSSIP_DISTRUSTED ? GOSSIP_TRUST_AGAIN : GOSSIP_TRUST_LOST);
 
     BASE_ASSERT(!isnan(beyond));
     trust->bad = bad ? trust->bad + 1 : 0;

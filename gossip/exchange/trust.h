@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GOSSIP_TRUST_LEARNED 0.9       // of the loss of nothing: below it there is something to compare with
-#define GOSSIP_TRUST_LOST    (1.0 / 6) // of what this node's model knows, more than over the best other edge
-#define GOSSIP_TRUST_LOOKS   5u        // in a row: bad ones end the trust, good ones bring it back
-#define GOSSIP_TRUST_DOUBLES 4u        // times that the good ones double, once with each further verdict
+#define GOSSIP_TRUST_LEARNED 0.9        // of the loss of nothing: below it there is something to compare with
+#define GOSSIP_TRUST_LOST    (1.0 / 6)  // of what this node's model knows, more than over the best other edge
+#define GOSSIP_TRUST_AGAIN   (1.0 / 12) // likewise: of who is not trusted a look that finds more is bad
+#define GOSSIP_TRUST_LOOKS   5u         // in a row: bad ones end the trust, good ones bring it back
+#define GOSSIP_TRUST_DOUBLES 4u         // times that the good ones double, once with each further verdict
 #define GOSSIP_TRUST_FIRST   4u  // part of the exchanges that send every element once: before the first look
 #define GOSSIP_TRUST_EVERY   8u  // likewise: between two looks
 #define GOSSIP_TRUST_MEMBERS 64u // without an edge, of whom this node still knows

@@ -28,6 +28,11 @@ def adopts(ours, theirs):
     return (ours == AWAY) - (theirs == AWAY)
 
 
+def has_not_begun(theirs):
+    """It stays at the first model, so no end moves."""
+    return not theirs.limit > 0 and not theirs.progress > 0
+
+
 def is_whole(entries, weight, theirs):
     """This client applies every update; the other end says up to which norm it does. c learns from what both apply."""
     return math.isinf(theirs.limit) or weight * math.sqrt(math.fsum((t - m) ** 2 for _, m, t in entries)) <= theirs.limit
@@ -299,11 +304,10 @@ class Edge:
         indices, values = codec.take_packet(theirs.delta, d, self.received)
         other = dict(zip(indices, values))
         weight = weight_of(mine["standing"], theirs.standing, theirs.weight)
-        held = not theirs.limit > 0 and weight_of(theirs.standing, mine["standing"], 1.0) > 0
-        weight = 0.0 if held else weight
         entries = [(i, ours.get(i, 0.0), other.get(i, 0.0)) for i in sorted(ours.keys() | other.keys())]
-        whole = not held and is_whole(entries, weight, theirs)
-        kept = self.keep(mine, theirs, not held and not whole)
+        whole = is_whole(entries, weight, theirs)
+        kept = self.keep(mine, theirs, not whole and theirs.limit > 0)
+        weight = 0.0 if has_not_begun(theirs) else weight
         if kept < 1:
             self.correction = array("f", (kept * c for c in self.correction))
         self.move(entries, weight, gain=self.gain(mine, theirs, len(ours) + len(other)) if whole else 0.0)

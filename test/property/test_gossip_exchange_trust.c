@@ -29,7 +29,9 @@ static enum gossip_verdict note(struct gossip_trust *trust, bool bad, unsigned l
 
     for (unsigned i = 0; i < looks; i++) {
         assert_int_equal(verdict, GOSSIP_VERDICT_NONE); // not before the last look
-        verdict = gossip_trust_note(trust, bad ? 1.01 * GOSSIP_TRUST_LOST : 0.99 * GOSSIP_TRUST_LOST, true);
+        const bool trusted = trust->state == GOSSIP_TRUSTED;
+        const double limit = trusted ? GOSSIP_TRUST_LOST : GOSSIP_TRUST_AGAIN;
+        verdict = gossip_trust_note(trust, bad ? 1.01 * limit : 0.99 * limit, true);
     }
     return verdict;
 }
@@ -159,6 +161,41 @@ static void test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on(v
     judge(net, 1, 0.01, GOSSIP_TRUST_LOOKS);
     assert_true(trusts(net, 1));
     assert_true(pulled(net, &round, 30) > 0);
+    net_destroy(net);
+}
+
+static double apart(const struct net *net, size_t one, size_t other)
+{
+    double sum = 0;
+
+    for (size_t j = 0; j < PARAMETERS; j++)
+        sum += pow((double)net->node[one].x[j] - (double)net->node[other].x[j], 2);
+    return sqrt(sum);
+}
+
+// An honest node that a liar has spoilt comes back, and its neighbour's looks find it good again.
+static void test_who_is_not_trusted_follows(void **state)
+{
+    struct net *net = trust_net(4, 411);
+    float before[PARAMETERS];
+    uint64_t round = 0;
+
+    (void)state;
+    rounds(net, &round, 40);
+    tell(net, 3, 0.01);
+    judge(net, 1, 0.3, GOSSIP_TRUST_LOOKS);
+    assert_false(trusts(net, 1));
+    net_unlink(net, 0, 3);
+    net_unlink(net, 1, 2);
+    for (size_t j = 0; j < PARAMETERS; j++)
+        net->node[1].x[j] += 1;
+    memcpy(before, net->node[0].x, sizeof before);
+    const double far = apart(net, 0, 1);
+    for (unsigned i = 0; i < 30; i++)
+        net_round_all(net, ++round);
+    assert_memory_equal(net->node[0].x, before, sizeof before);
+    assert_true(apart(net, 0, 1) < far / 10);
+    assert_true(net_references_match(net));
     net_destroy(net);
 }
 
@@ -422,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_bad_looks_in_a_row_end_trust_and_good_ones_bring_it_back),
         cmocka_unit_test(test_no_verdict_where_no_further_one_is_allowed),
         cmocka_unit_test(test_an_edge_without_trust_moves_nothing_and_its_reference_goes_on),
+        cmocka_unit_test(test_who_is_not_trusted_follows),
         cmocka_unit_test(test_all_neighbours_that_lag_alike_are_trusted),
         cmocka_unit_test(test_a_node_never_distrusts_more_than_half),
         cmocka_unit_test(test_a_single_neighbour_is_looked_at),
